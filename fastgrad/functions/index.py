@@ -24,7 +24,6 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
-from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.data import array_of
 from fastgrad.functions.elementwise import fill_value, inplace
@@ -42,7 +41,7 @@ from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
-_GATHER, _SCATTER_ADD, _WHERE = (BY_NAME[n].id for n in ("gather", "scatter_add", "where"))
+_GATHER, _WHERE = (BY_NAME[n].id for n in ("gather", "where"))
 _INDEX_SELECT, _NONZERO = BY_NAME["index.select"].id, BY_NAME["nonzero"].id
 _NDIM, _DTYPE = (TENSOR.fields[n][0] for n in ("ndim", "dtype"))
 _field, _view_at = rt.field, rt.view_at
@@ -70,7 +69,7 @@ def _indexed(x: Any, index: Any) -> Any:
         return apply(_SELECT, 1, 0, x, 0, index)
     if isinstance(index, TensorBase) and _is_simple(x, index):
         return apply(_INDEX, 2, 0, x, index, 0, 0)
-    out, advanced = _views(x, index)
+    out, advanced = views(x, index)
     if advanced:
         return _take(out, advanced)
     return _anew(x, index) if out is x else out
@@ -139,7 +138,7 @@ def _mask_rank(item: Any) -> int:
     return 1
 
 
-def _views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
+def views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
     """Apply what is a view; returns the view and the index tensors with their dimensions."""
     out = x
     advanced: list[tuple[int, Any]] = []
@@ -286,7 +285,7 @@ class _Places(NamedTuple):
         return (*x.shape[: self.first], *shape, *x.shape[self.first + self.indices.shape[0] :])
 
 
-def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
+def grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
     """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
     shape = rt.sizes(advanced[0][1])
@@ -302,7 +301,7 @@ def _grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
     return x, _Indices(indices, shape, first)
 
 
-def _stacked(indices: _Indices) -> _Places:
+def stacked(indices: _Indices) -> _Places:
     """Indices as one contiguous tensor."""
     tensors = [expand(i.to(dtypes.int64), indices.shape) for i in indices.tensors]
     if len(indices.shape) == MAX_DIMS:
@@ -327,9 +326,9 @@ def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
 
 
 def _take(x: Any, advanced: list[tuple[int, Any]], op: str = "index") -> Any:
-    x, indices = _grouped(x, advanced)
+    x, indices = grouped(x, advanced)
     if len(indices.tensors) > MOST_INDICES:
-        places = _stacked(indices)
+        places = stacked(indices)
         out = _read(x, places)
         return reshape(out, places.within(x, places.shape)) if places.flat else out
     return apply(BY_NAME[op].id, 1 + len(indices.tensors), 0, x, *indices.tensors, indices.first, 0)
@@ -349,13 +348,13 @@ def setitem(x: Any, index: Any, value: Any) -> None:
             f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make "
             "it a tensor first"
         )
-    target, advanced = _views(x, index)
+    target, advanced = views(x, index)
     try:
         if advanced:
             _need_apart(target, index, value)
             _put(x, target, advanced, value)
         elif is_tensor(value):
-            target.copy_(_leading_ones_dropped(value, target.dim()))
+            target.copy_(leading_ones_dropped(value, target.dim()))
         else:
             filling = fill_value("setitem", value, target)
             inplace(BY_NAME["assign.fill"], target, filling)
@@ -363,7 +362,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         raise renamed(error, "setitem") from error.__cause__
 
 
-def _leading_ones_dropped(value: Any, ndim: int) -> Any:
+def leading_ones_dropped(value: Any, ndim: int) -> Any:
+    """A value without dimensions of size 1 before its last `ndim`."""
     while value.dim() > ndim and value.shape[0] == 1:
         value = value[0]
     return value
@@ -381,8 +381,8 @@ def _need_apart(target: Any, index: Any, value: Any) -> None:
 
 
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
-    view, indices = _grouped(target, advanced)
-    places = _stacked(indices)
+    view, indices = grouped(target, advanced)
+    places = stacked(indices)
     shape = places.within(view, places.shape)
     if not is_tensor(value):
         value = full((), value, dtype=base.dtype, device=base.device)
@@ -394,7 +394,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
             )
         value = value.to(base.dtype)
     try:
-        value = expand(_leading_ones_dropped(value, len(shape)), shape)
+        value = expand(leading_ones_dropped(value, len(shape)), shape)
     except RuntimeError:
         raise RuntimeError(
             f"index_put_(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
@@ -411,7 +411,7 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
 
 def _write(view: Any, places: _Places, value: Any) -> None:
     work = view if view.is_contiguous() else view.contiguous()
-    apply(BY_NAME["index_put"].id, 3, -1, work, value.contiguous(), places.indices, places.first, 0)
+    apply(BY_NAME["index_put_"].id, 3, -1, work, value.contiguous(), places.indices, places.first, 0)
     if work is not view:
         rt.copy(view, work)
 
@@ -446,7 +446,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     input : Tensor
     dim : int
     index : Tensor
-        int64 or int32, of as many dimensions as `input`.
+        int64 or int32, of as many dimensions as `input`; a number counts as a vector of one element.
 
     Raises
     ------
@@ -455,19 +455,14 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     """
     need_tensor("gather", input)
     need_tensor("gather", index, "index", 3)
+    ranks = _field(input, _NDIM), _field(index, _NDIM)
+    if 0 in ranks and max(ranks) == 1:  # a tensor without dimensions counts as a vector
+        input = input if ranks[0] else reshape(input, 1)
+        out = apply(
+            _GATHER, 2, 0, input, index if ranks[1] else reshape(index, 1), as_index("gather", "dim", dim)
+        )
+        return out if ranks[1] else reshape(out, ())
     return apply(_GATHER, 2, 0, input, index, as_index("gather", "dim", dim))
-
-
-@public()
-@planned
-@widest_on_gpus
-def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
-    need_tensor("scatter_add", input)
-    need_tensor("scatter_add", src, "src", 4)
-    need_tensor("scatter_add", index, "index", 3)
-    sizes = 0  # only zeros would have to be told theirs
-    return apply(_SCATTER_ADD, 3, 0, input, src, index, as_index("scatter_add", "dim", dim), sizes)
 
 
 @public()

@@ -11,15 +11,18 @@ from fastgrad.native.contracts.ops import (
     SHAPE_GATHER,
     SHAPE_INDEX,
     SHAPE_INDEX_BACKWARD,
+    SHAPE_INDEX_ONTO,
     SHAPE_INDEX_PUT,
     SHAPE_NONZERO,
     SHAPE_SCATTER_ADD,
     STRUCTURED,
 )
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering
+from fastgrad.ops.vocabulary import m
 
 SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)
 INDEX = Kernel("index", "index:index", frame=indexing.INDEX)
@@ -97,10 +100,64 @@ _indexing("index", "index_backward", ("IndexBackward0", "IndexPutBackward0"), "i
 _indexing("index.select", "index.add", ("IndexSelectBackward0", "IndexAddBackward0"), "index").also_saves(
     "x", "x"
 )
-index_put = Op(
-    "index_put", STRUCTURED, ("x", "v", "indices"), integers.INDEX_SET.names, kernel=INDEX_PUT,
+Op(
+    "index_put_", STRUCTURED, ("x", "v", "indices"), integers.INDEX_SET.names, kernel=INDEX_PUT,
     forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
 )  # fmt: skip
+# A copy of x with a source written at indices, of which the last stays where several are one place, or added to it.
+# Indices of one dimension, or stacked ones of several.
+index_add = Op(
+    "index_add", STRUCTURED, ("x", "source", "index"), integers.INDEX_ONTO.names, kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_ONTO, flags=IN_FLOAT32, edges=2, saved_as="self source index",
+)  # fmt: skip
+index_copy = Op(
+    "index_copy", STRUCTURED, ("x", "source", "index"), integers.INDEX_ONTO.names, kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_ONTO, edges=2, saved_as="self source index",
+)  # fmt: skip
+index_fill = Op(
+    "index_fill", STRUCTURED, ("x", "source", "index"), integers.INDEX_ONTO.names, kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_ONTO, edges=2, saved_as="self value index",
+)  # fmt: skip
+index_put = Op(
+    "index_put", STRUCTURED, ("x", "v", "indices"), integers.INDEX_ONTO.names, kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_ONTO, edges=2, saved_as="self values indices",
+)  # fmt: skip
+index_put_accumulate = Op(
+    "index_put.accumulate", STRUCTURED, ("x", "v", "indices"), integers.INDEX_ONTO.names, kernel=INDEX_PUT,
+    forward=SHAPE_INDEX_ONTO, flags=IN_FLOAT32, node="IndexPutBackward0", edges=2, saved_as="self values indices",
+)  # fmt: skip
+
+
+def zeros_like(x):
+    """Zeros of the sizes and the dtype of a tensor, in a rule."""
+    never = m.logical_and(m.eq(x, x), m.ne(x, x))
+    return m.where(never, x, 0.0)
+
+
+def _at(g, index, first, form):
+    return invoke(BY_NAME["index"], (g, index), first, form)
+
+
+def _elsewhere(g, index, first, form):
+    """The gradient, zero at the indices."""
+    return invoke(index_copy, (g, zeros_like(_at(g, index, first, form)), index), first, form, 0)
+
+
+def _rules(op, source, index, rule):
+    """Declare a rule for operands under the names that the op has for them."""
+    declare = op.vjp(source)
+    if index == "index":
+        declare(lambda g, index, first, form: rule(g, index, first, form))
+    else:
+        declare(lambda g, indices, first, form: rule(g, indices, first, form))
+
+
+for _op in (index_add, index_put_accumulate):
+    _op.identity("x")
+for _op in (index_copy, index_fill, index_put):
+    _rules(_op, "x", _op.inputs[2], _elsewhere)
+for _op in (index_add, index_copy, index_fill, index_put, index_put_accumulate):
+    _rules(_op, _op.inputs[1], _op.inputs[2], _at)
 nonzero = Op(
     "nonzero", STRUCTURED, ("x",), integers.PLACES.names, forward=SHAPE_NONZERO, flags=NOT_DIFFERENTIABLE,
     kernel=Kernel("nonzero", "index:nonzero", frame=indexing.NONZERO),

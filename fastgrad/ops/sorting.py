@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
+from fastgrad.native.contracts.frames.framed import SEARCH
 from fastgrad.native.contracts.frames.sorting import SORTING
 from fastgrad.native.contracts.ops import (
     AS_OPERANDS,
+    NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
+    OUT_INT64,
+    SHAPE_FRAMED,
     SHAPE_SORT,
     STRUCTURED,
     WITH_INDICES,
@@ -32,5 +36,11 @@ def _sorting(name, flags=0):
     return op
 
 
+# How many boundaries stand before each value: they are in order, or a sorter says in which.
+searchsorted = Op(
+    "searchsorted", STRUCTURED, ("values", "boundaries", "sorter?"), (*SEARCH.names_of("integers"), "*outputs"),
+    kernel=Kernel("search", "searching:search", frame=SEARCH), forward=SHAPE_FRAMED,
+    flags=NOT_DIFFERENTIABLE | OUT_INT64,
+)  # fmt: skip
 sort = _sorting("sort", AS_OPERANDS)
 topk = _sorting("topk")

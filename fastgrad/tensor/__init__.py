@@ -19,18 +19,23 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     elementwise,
     index,
     linalg,
+    orders,
+    placing,
     pointwise,
     products,
     promotion,
     reduce,
     repetition,
     sampling,
+    scattering,
+    searching,
     shape,
     sorting,
     special,
     statistics,
     storage,
     summaries,
+    taking,
 )
 from fastgrad.functions.public import METHODS
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object

@@ -27,8 +27,9 @@ CALLED = {
     "batch_norm_fixed": "batch_norm",
     "filled": "full",
     "index": "getitem",
-    "index_put": "setitem",
+    "index_put_": "setitem",
     "probabilities": "binary_cross_entropy",
+    "scatter_into": "scatter",
     "sequence": "arange",
     "slice": "getitem",
 }

@@ -85,6 +85,25 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "einsum.sublists": ("0 1", VIEWS),
     "matrix_power": ("3", VIEWS),
     "glu": ("all", "the halves are views, which are saved by themselves"),
+    "scatter_reduce.sum": ("all", SEVERAL),
+    "scatter_reduce": ("all", SEVERAL),
+    "scatter_reduce.mean": ("all", SEVERAL),
+    "scatter_reduce.amax": ("1 3 5 7", SEVERAL),
+    "scatter_reduce.amin": ("1 3 5 7", SEVERAL),
+    "index_add": ("all", SEVERAL),
+    "index_copy": ("all", SEVERAL),
+    "index_fill": ("4", SEVERAL),
+    "index_put": ("all", SEVERAL),
+    "index_put.accumulate": ("all", SEVERAL),
+    "put": ("all", SEVERAL),
+    "take": ("all", SEVERAL),
+    "masked_scatter": ("all", SEVERAL),
+    "median": ("all", SEVERAL),
+    "median.all": ("all", SEVERAL),
+    "nanmedian.without": ("all", SEVERAL),
+    "kthvalue": ("all", SEVERAL),
+    "mode.gradient": ("all", SEVERAL),
+    "quantile": ("0 3 5 6 7", SEVERAL),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -140,6 +159,12 @@ COMPOSED: dict[str, tuple[str, str]] = {
     "binary_cross_entropy": ("all", EXPANDED),
     "binary_cross_entropy_with_logits": ("all", EXPANDED),
     "scaled_dot_product_attention": ("0 1 4 5", "PyTorch has no second derivative of it"),
+    "scatter": ("all", SEVERAL),
+    "scatter.value": ("all", SEVERAL),
+    "scatter_add_": ("all", SEVERAL),
+    "scatter_reduce.amax": ("0 2 4 6", SEVERAL),
+    "scatter_reduce.amin": ("0 2 4 6", SEVERAL),
+    "index_fill": ("0 1 2 3", SEVERAL),
 }
 
 CASES = [case for case in OP_CASES if case.differentiable]

@@ -45,14 +45,36 @@ def _report_first(f, index, stride, n):  # type: ignore[no-untyped-def]
             return
 
 
-def _line(dtype: int, scatter: bool) -> Callable[..., None]:
-    """The loop over the innermost dimension."""
+def _combining(dtype: int, how: str) -> Callable[..., Any]:
+    """What becomes of an element and of one that is scattered to it: NaN stays the largest and the smallest."""
     boolean = dtype == BOOL
+    functions: dict[str, Callable[..., Any]] = {
+        "set": lambda old, new: new,
+        "add": (lambda old, new: old | new) if boolean else (lambda old, new: old + new),
+        "mul": (lambda old, new: old & new) if boolean else (lambda old, new: old * new),
+        "amax": (
+            (lambda old, new: old | new)
+            if boolean
+            else (lambda old, new: new if new > old or new != new else old)
+        ),
+        "amin": (
+            (lambda old, new: old & new)
+            if boolean
+            else (lambda old, new: new if new < old or new != new else old)
+        ),
+    }
+    return njit(**INLINE)(functions[how])  # type: ignore[no-any-return]
+
+
+def _line(dtype: int, how: str) -> Callable[..., None]:
+    """The loop over the innermost dimension; reads where it does not say `how` to scatter."""
+    scatter = how != ""
+    combined = _combining(dtype, how or "set")
 
     @njit(**INLINE)
     def move(out, o, x, p):  # type: ignore[no-untyped-def]
         if scatter:
-            x[p] = x[p] | out[o] if boolean else x[p] + out[o]
+            x[p] = combined(x[p], out[o])
         else:
             out[o] = x[p]
 
@@ -69,9 +91,9 @@ def _line(dtype: int, scatter: bool) -> Callable[..., None]:
     return line  # type: ignore[no-any-return]
 
 
-def _along(dtype: int, scatter: bool) -> Callable[..., None]:
-    """Gather from x, or add to it what `out` then is; the innermost dimension is one loop."""
-    pointer, line = ELEMENTS[dtype].pointer, _line(dtype, scatter)
+def _along(dtype: int, how: str) -> Callable[..., None]:
+    """Gather from x, or bring to it what `out` then is; the innermost dimension is one loop."""
+    pointer, line = ELEMENTS[dtype].pointer, _line(dtype, how)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gather(frame)
@@ -120,11 +142,27 @@ def _along(dtype: int, scatter: bool) -> Callable[..., None]:
 
 
 def gather(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    return _along(dtype, False), KERNEL
+    return _along(dtype, ""), KERNEL
 
 
 def scatter_add(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    return _along(dtype, True), KERNEL
+    return _along(dtype, "add"), KERNEL
+
+
+def scatter_set(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    return _along(dtype, "set"), KERNEL
+
+
+def scatter_mul(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    return _along(dtype, "mul"), KERNEL
+
+
+def scatter_amax(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    return _along(dtype, "amax"), KERNEL
+
+
+def scatter_amin(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
+    return _along(dtype, "amin"), KERNEL
 
 
 @njit(**INLINE)

@@ -59,3 +59,22 @@ def adding(dtype: int) -> Any:
         return a | b if boolean else a + b
 
     return plus
+
+
+def combining(dtype: int, how: str) -> Any:
+    """What becomes of an element and of one that is scattered to it: NaN stays the largest and the smallest."""
+    boolean = dtype == BOOL
+
+    def latest(a, b):
+        return b
+
+    def times(a, b):
+        return a & b if boolean else a * b
+
+    def largest(a, b):
+        return b if b > a or b != b else a
+
+    def smallest(a, b):
+        return b if b < a or b != b else a
+
+    return {"set": latest, "add": adding(dtype), "mul": times, "amax": largest, "amin": smallest}[how]

@@ -41,12 +41,13 @@ BUILDERS: dict[str, str] = {
     "panels:build": "matrices:panels",
     "pool:build": "pool:build", "pool:pad": "pool:pad", "pool:pad_backward": "pool:pad_backward",
     "embedding:lookup": "embedding:lookup", "embedding:collect": "embedding:collect",
-    "index:gather": "index:gather", "index:scatter_add": "index:scatter_add", "index:index": "index:index",
-    "index:index_put": "index:index_put",
+    **{f"index:{name}": f"index:{name}" for name in (
+        "gather", "index", "index_put", "scatter_add", "scatter_set", "scatter_mul", "scatter_amax", "scatter_amin",
+    )},
     **{f"recurrent:{name}{back}": f"recurrent:{name}{back}" for back in ("", "_backward") for name in (
         "lstm", "gru", "rnn_tanh", "rnn_relu",
     )},
-    "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
+    "searching:search": "searching:search", "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
     "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.collecting import PLACES, adding, collecting
+from fastgrad.kernels.cuda.collecting import PLACES, adding, collecting, combining
 from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, product_of, split
 from fastgrad.kernels.cuda.reports import checking, reporting
@@ -51,9 +51,29 @@ def gather(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 
 
 def scatter_add(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """Elements that may add to the same one are those along one dimension: a line. In a line they go in order."""
+    return _scatter(dtype, target, threads, "add")
+
+
+def scatter_set(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    return _scatter(dtype, target, threads, "set")
+
+
+def scatter_mul(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    return _scatter(dtype, target, threads, "mul")
+
+
+def scatter_amax(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    return _scatter(dtype, target, threads, "amax")
+
+
+def scatter_amin(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    return _scatter(dtype, target, threads, "amin")
+
+
+def _scatter(dtype: int, target: Target, threads: int, how: str) -> Body:
+    """Elements that may change the same one are those along one dimension: a line. In a line they go in order."""
     e, index_of, fits, plus = (
-        target.elements[dtype], target.elements[INT64].load, checking(target), adding(dtype),
+        target.elements[dtype], target.elements[INT64].load, checking(target), combining(dtype, how),
     )  # fmt: skip
     load, store = e.load, e.store
 

@@ -113,6 +113,7 @@ INDEXED = Integers("indexed", "first", "form")
 STACKED, FROM_FRONT = 1, 2
 """Bits of the form of index tensors: one tensor holds all, no index counts from the end."""
 INDEX_SET = Integers("index_set", "first", "accumulate")
+INDEX_ONTO = Integers("index_onto", "first", "form", "accumulate")
 ONE_NUMBER = Integers("one_number", "bits")
 LOSS = Integers("loss", "mean")  # then the dimensions
 CLASS_LOSS = Integers("class_loss", "reduction", "ignore_index")
@@ -137,6 +138,6 @@ CREATED = Integers("created", "dtype", "device", "which", "a", "b")  # then `LIS
 PLACES = Integers("places", "by_rows")
 INTEGERS = (
     ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED,
-    SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION, GEOMETRY,
-    WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS, CREATED, PLACES,
+    SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, INDEX_ONTO, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION,
+    GEOMETRY, WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS, CREATED, PLACES,
 )  # fmt: skip

@@ -45,6 +45,7 @@ from fastgrad.native.contracts.ops import (
     ELEMENTWISE,
     SHAPE_INDEX_PUT,
     SHAPE_REDUCED,
+    SHAPE_SCATTER_INTO,
     SHAPE_SPLIT,
     SHAPE_UNBIND,
     STRUCTURED,
@@ -144,7 +145,8 @@ def fits(op, n, n_outs, n_ints):
     if n_outs == 0:
         return True
     if n_outs == IN_PLACE:
-        return info.kind == ELEMENTWISE or (info.kind == STRUCTURED and info.forward == SHAPE_INDEX_PUT)
+        written = info.forward == SHAPE_INDEX_PUT or info.forward == SHAPE_SCATTER_INTO
+        return info.kind == ELEMENTWISE or (info.kind == STRUCTURED and written)
     if info.kind != STRUCTURED:
         return False
     if info.forward == SHAPE_SPLIT:

@@ -36,7 +36,7 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.checked import launch_checked
-from fastgrad.native.launch.elementwise import broadcast, cast
+from fastgrad.native.launch.elementwise import broadcast, cast, copy_into
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zeros
@@ -178,6 +178,28 @@ def scatter_add(op, base, source, index, dim, ndim, sizes):
         status = run_gather(op_record(op).kernel, source, out, where, wrap_dim(dim, tensor(out).ndim))
         drop(where)
     return finished(out, status)
+
+
+@native
+def scatter_into(op, x, source, index, dim):
+    """Change `x` where `index` points to: in place."""
+    status = check_gather(x, dim, index, 0)
+    if not failed(status):
+        status = check_gather(source, dim, index, 1)
+    if not failed(status) and tensor(source).dtype != tensor(x).dtype:
+        status = fail(SOURCE_DTYPE, tensor(source).dtype)
+    if not failed(status):
+        status = as_int64(index)
+    if failed(status):
+        return status
+    where = status
+    status = run_gather(op_record(op).kernel, source, x, where, wrap_dim(dim, tensor(x).ndim))
+    drop(where)
+    if failed(status):
+        return status
+    bump_version(x)
+    retain(x)
+    return x
 
 
 # --- one element of each row ----------------------------------------------------------------------------
@@ -431,4 +453,26 @@ def index_backward(op, n, ins, first, form, ndim, sizes):
     indices = advance(ins, 1)
     status = put(op_record(op).kernel, out, g, present(n - 1, indices), indices, first, form, 1)
     drop(g)
+    return finished(out, status)
+
+
+@native
+def index_onto(op, n, ins, first, form, accumulate):
+    """A copy of `ins[0]` with `ins[1]` written at index tensors, the last write to a place staying, or added."""
+    x = ins[0]
+    tx = tensor(x)
+    if tensor(ins[1]).dtype != tx.dtype:
+        return fail(SOURCE_DTYPE, tensor(ins[1]).dtype)
+    out = new_tensor(tx.dtype, tx.device, tx.ndim, tx.shape)
+    if failed(out):
+        return out
+    status = copy_into(out, x)
+    if failed(status):
+        return finished(out, status)
+    values = contiguous(ins[1])
+    if failed(values):
+        return finished(out, values)
+    indices = advance(ins, 2)
+    status = put(op_record(op).kernel, out, values, present(n - 2, indices), indices, first, form, accumulate)
+    drop(values)
     return finished(out, status)

@@ -32,6 +32,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_GIVEN,
     SHAPE_INDEX,
     SHAPE_INDEX_BACKWARD,
+    SHAPE_INDEX_ONTO,
     SHAPE_INDEX_PUT,
     SHAPE_LENGTH,
     SHAPE_MATMUL,
@@ -59,6 +60,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_RESHAPE_TO,
     SHAPE_RESTORE,
     SHAPE_SCATTER_ADD,
+    SHAPE_SCATTER_INTO,
     SHAPE_SELECT_BACKWARD,
     SHAPE_SELECT_ROWS,
     SHAPE_SLICE_BACKWARD,
@@ -93,9 +95,11 @@ from fastgrad.native.shapes.indexing import (
     gather,
     index,
     index_backward,
+    index_onto,
     index_put,
     place_rows,
     scatter_add,
+    scatter_into,
     select_rows,
 )
 from fastgrad.native.shapes.matrices import (
@@ -263,6 +267,8 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
         along = integers.along(attrs)
         target = integers.listed(along.rest)
         out = scatter_add(op, ins[0], ins[1], ins[2], along.dim, target.count, target.rest)
+    elif kind == SHAPE_SCATTER_INTO:
+        out = scatter_into(op, ins[0], ins[1], ins[2], integers.along(attrs).dim)
     elif kind == SHAPE_SORT:
         return select_sorted(op, ins[0], attrs, outs)
     elif kind == SHAPE_INDEX:
@@ -271,6 +277,9 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     elif kind == SHAPE_INDEX_PUT:
         put = integers.index_set(attrs)
         out = index_put(op, n, ins, put.first, put.accumulate)
+    elif kind == SHAPE_INDEX_ONTO:
+        onto = integers.index_onto(attrs)
+        out = index_onto(op, n, ins, onto.first, onto.form, onto.accumulate)
     elif kind == SHAPE_INDEX_BACKWARD:
         of = integers.indexed(attrs)
         target = integers.listed(of.rest)

@@ -7,8 +7,9 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import filled, ones, zeros
-from fastgrad.functions.index import index_select, scatter_add, where
+from fastgrad.functions.index import index_select, where
 from fastgrad.functions.plans import planned
+from fastgrad.functions.scattering import scatter_add
 from fastgrad.functions.shape import unsqueeze
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt

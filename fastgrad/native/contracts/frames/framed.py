@@ -69,6 +69,20 @@ EMBEDDING_BACKWARD = FRAMED.named(
     splits=(Split("columns", {"first": 1}, grain=_LINE),),
 )  # fmt: skip
 
+# --- searching -------------------------------------------------------------------------------------------------
+
+# Each row of boundaries is in order, or its sorter says in which places they would be; `per_row` values are sought in
+# each.
+SEARCH = FRAMED.named(
+    "search", outputs={"out": writes("values.numel", element=INT64)},
+    inputs={
+        "values": _in("values.numel"), "boundaries": _in("rows", "length"),
+        "sorter": _in("rows", "length", element=INT64),
+    },
+    integers="rows length per_row right",
+    splits=(Split("values.numel", {"out": (), "values": ()}, where={"rows": 1}),),
+)  # fmt: skip
+
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
