@@ -10,11 +10,11 @@ from fastgrad import dtypes
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, as_index, need_tensor
 from fastgrad.functions.autocasting import lower_precision
-from fastgrad.functions.index import scatter_add
 from fastgrad.functions.likeness import empty_like, ones_like, zeros_like
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import argmax
+from fastgrad.functions.scattering import scatter_add
 from fastgrad.functions.shape import reshape, split
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.host.tables import BY_NAME

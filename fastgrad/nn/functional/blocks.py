@@ -8,7 +8,8 @@ import numpy as np
 
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import tensor, zeros
-from fastgrad.functions.index import index_select, scatter_add
+from fastgrad.functions.index import index_select
+from fastgrad.functions.scattering import scatter_add
 from fastgrad.nn.functional.padding import pad
 from fastgrad.nn.functional.windows import Setting, at_least, each_dim, remembered
 

@@ -12,9 +12,10 @@ from fastgrad.functions.arguments import as_float, as_index, need_optional, need
 from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.creation import arange
 from fastgrad.functions.elementwise import clamp, minimum
-from fastgrad.functions.index import gather, index_select, scatter_add, where
+from fastgrad.functions.index import gather, index_select, where
 from fastgrad.functions.likeness import ones_like, zeros_like
 from fastgrad.functions.plans import planned
+from fastgrad.functions.scattering import scatter_add
 from fastgrad.nn.functional.activations import logsigmoid, relu
 from fastgrad.nn.functional.distance import pairwise_distance
 from fastgrad.nn.functional.pair_losses import reduced, same_sizes
