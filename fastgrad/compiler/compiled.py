@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.compiler.code_names import Entered, key_of
 from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
@@ -61,6 +63,8 @@ class Signature:
         Why the last call that was not replayed was not.
     called : dict
         Hooks that recorded calls have called, by their identity, or by their code where each call makes one.
+    direct : set
+        The keys of those that are called by other code as well, which may decide by what they hold.
     """
 
     def __init__(self, arguments: str, objects: list[Any]) -> None:
@@ -74,6 +78,7 @@ class Signature:
         self.refused = ""
         self.missed = ""
         self.called: dict[int, Any] = {}
+        self.direct: set[int] = set()
 
     @property
     def n_replayed(self) -> int:
@@ -225,19 +230,33 @@ class Compiled(Wrapper):
 
     def _walked(self, signature: Signature) -> Walk:
         """What the function reaches now."""
-        walk = Walk(signature.called.values())
+        walk = Walk(signature.called.values() if sys.getprofile() is None else ())
         walk.begin_hooks()
         walk.begin(self._function, self.name)
         for k, value in enumerate(signature.objects):
             walk.begin(value, f"argument {k}")
         return walk
 
-    def _recorded_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _recorded_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], entered: Entered) -> Any:
         _recording.depth = getattr(_recording, "depth", 0) + 1
         try:
-            return self._function(*args, **kwargs)
+            with entered:
+                return self._function(*args, **kwargs)
         finally:
             _recording.depth -= 1
+
+    def _refuse_direct(self, signature: Signature, recording: Recording, entered: Entered) -> None:
+        """Raise if the function calls by itself what was left out of the walk as a hook.
+
+        Raises
+        ------
+        OnceError
+        """
+        if direct := entered.more_than(recording.hooks()):
+            signature.direct |= direct
+            for key in direct:
+                del signature.called[key]
+            raise OnceError("a hook is called by other code as well")
 
     def _record(self, signature: Signature, flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not signature.refused and signature.n_in_vain >= MOST_RECORDINGS:
@@ -258,9 +277,10 @@ class Compiled(Wrapper):
         known = set(map(id, flat.tensors))
         reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
         held = list({id(t): t for t in reached if id(t) not in known}.values())
+        entered = Entered(signature.called.values())
         try:
             recording = Recording(
-                lambda: self._recorded_call(args, kwargs), flat.tensors, held, walk, values=True
+                lambda: self._recorded_call(args, kwargs, entered), flat.tensors, held, walk, values=True
             )
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
@@ -268,6 +288,7 @@ class Compiled(Wrapper):
         signature.n_in_vain += 1
         try:
             _refuse_changes(flat, args, kwargs)
+            self._refuse_direct(signature, recording, entered)
             replay = Replay(recording, walk)
         except OnceError as error:
             signature.missed = str(error)
@@ -281,7 +302,9 @@ class Compiled(Wrapper):
             return recording.result
         finally:
             for hook in recording.hooks():
-                signature.called.setdefault(id(getattr(hook, "__code__", hook)), hook)
+                key = key_of(hook)
+                if key not in signature.direct:
+                    signature.called.setdefault(key, hook)
         signature.add(replay)
         first, replay.first = replay.first, None
         return first

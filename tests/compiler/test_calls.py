@@ -668,3 +668,29 @@ def test_random_programs_with_hooks_of_every_kind(seed, form):
     assert signature.n_replayed >= 2, str(signature)
     del call
     gc.collect()  # a graph that a node of another graph holds goes with the next collection
+
+
+def test_a_hook_that_the_function_calls_as_well():
+    """What such a function holds is compared: the compiled one decides by it."""
+    scale = [1.0]
+    w = fg.ones(2, requires_grad=True)
+
+    def scaled(g):
+        return g * scale[0]
+
+    handle = w.register_hook(scaled)
+
+    @fg.compile
+    def step(x):
+        w.grad = None
+        (w * scaled(x)).sum().backward()
+        return w.grad.clone()
+
+    found = []
+    for k in range(12):
+        scale[0] = 1.0 + k // 4
+        found.append(step(fg.ones(2)).tolist()[0])
+    assert found == [(1.0 + k // 4) ** 2 for k in range(12)]
+    (report,) = fg.compile.explain(step).signatures
+    assert report.n_replayed > 0
+    handle.remove()
