@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
-import torch
 
 import fastgrad as fg
 
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
 NAN, INF = float("nan"), float("inf")
 PAIRS = [
     lambda m: (m.tensor([1.0, 2, 3]), m.tensor([1.0, 2, 4])),
