@@ -13,7 +13,8 @@ from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.plans import planned
-from fastgrad.functions.products import cross_product, matrix_power, multiplied_chain, powers
+from fastgrad.functions.products import cross_product, matrix_power, multiplied_chain
+from fastgrad.functions.products import powers as _powers
 from fastgrad.functions.shape import diagonal as _diagonal
 from fastgrad.functions.statistics import vector_norm
 
@@ -65,7 +66,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     """The powers 0 to ``N - 1`` of elements, along a new last dimension."""
     last = x.shape[-1] if need_tensor("linalg.vander", x, "x").dim() else 1
-    return powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
+    return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
 
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_power", "multi_dot", "vander", "vecdot", "vector_norm"]

@@ -190,6 +190,8 @@ class _FunctionMeta(type):
 
 def apply_directly(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """Call a custom function on the arguments of its `forward`."""
+    if not (isinstance(cls, type) and issubclass(cls, Function)):
+        raise TypeError(f"apply_directly(): expected a class of functions, but got {cls!r}")
     if cls.setup_context is not _no_setup_context:
         return _apply_with_setup(cls, args)
     return rt.function_apply(cls._backward_cls, cls, cls.forward, args)

@@ -514,7 +514,7 @@ def logspace(
     >>> fg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    target = dtypes.get_default_dtype() if dtype is None else dtype
+    target = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     if not target.is_floating_point:  # as in PyTorch, exponents begin and end at whole numbers then
         start, end = int(start), int(end)
     out = (float(base) ** linspace(start, end, steps, dtype=dtypes.float64, device=device)).to(target)

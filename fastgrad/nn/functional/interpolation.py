@@ -291,6 +291,7 @@ def upsample(
     align_corners: bool | None = None,
 ) -> Any:
     """`interpolate` under its name of old."""
+    need_tensor("upsample", input)
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -301,6 +302,7 @@ def upsample_nearest(
     input: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Any:
     """`interpolate` in mode "nearest" under its name of old."""
+    need_tensor("upsample_nearest", input)
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
@@ -312,6 +314,7 @@ def upsample_bilinear(
     input: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Any:
     """`interpolate` in mode "bilinear" with aligned corners under its name of old."""
+    need_tensor("upsample_bilinear", input)
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,

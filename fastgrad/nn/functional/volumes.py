@@ -290,6 +290,8 @@ def _powers(
 ) -> Any:
     """The norm of each window: the mean of powers times how many there are."""
     means, maxima = pools
+    if p == 0:
+        raise ValueError(f"{name}(): norm_type must not be 0: there is no root of that order")
     if math.isinf(p):
         extremes = maxima(x.abs() if p > 0 else -x.abs(), kernel, rest[0], 0, 1, rest[1])
         return extremes if p > 0 else -extremes

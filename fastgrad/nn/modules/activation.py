@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.nn import functional as F
 from fastgrad.nn import init
@@ -459,6 +460,6 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Any) -> Any:
-        if input.dim() not in (3, 4):
+        if need_tensor("Softmax2d", input).dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
