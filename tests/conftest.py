@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 import signal
@@ -95,6 +96,7 @@ def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) ->
     from fastgrad.native.build.loader import rt
 
     forget_last_failure()
+    let_be_what_stays()
     before, mode = runtime.debug.live(), rt.get_mode()
     yield
     assert rt.get_mode() == mode, "modes or hooks of this thread are still in force"
@@ -105,6 +107,17 @@ def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) ->
         gc.collect()
         after = runtime.debug.live()
     assert all(after[name] <= before[name] for name in before), (before, after)
+
+
+FREEZE_EVERY = 1000  # tests
+_ran = itertools.count(1)
+
+
+def let_be_what_stays() -> None:
+    """Now and then: what earlier tests imported and compiled stays, so later collections need not look at it either."""
+    if next(_ran) % FREEZE_EVERY == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def forget_last_failure() -> None:
