@@ -37,7 +37,9 @@ from fastgrad.native.host.hook_calls import (
     is_like,
     landed,
     mapped,
+    name_of,
     parts,
+    paused,
     recording_tape,
     state,
 )
@@ -48,10 +50,6 @@ _SCALARS = (int, float, str, bytes, type(None))
 _LEAF_HOOKED = LEAF_HOOKS | LEAF_POST_HOOKS | RETAINS_GRAD
 INPUT, CONSTANT, PLAIN, OUTPUT = range(4)
 """What is in the result of a call: a tensor that it got, no tensor, one without history, one with a history."""
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__qualname__", None) or type(function).__name__)
 
 
 class _Input:
@@ -159,7 +157,7 @@ class Segment(PythonCall):
         given_back: set[int] = set()
         for x in self.inputs:
             if rt.field(x.tensor, _NODE) != x.node or (x.wants and rt.version(x.tensor) != x.version):
-                tape.refuse(f"{_name(self.function)} changes a tensor in place that has a history")
+                tape.refuse(f"{name_of(self.function)} changes a tensor in place that has a history")
             elif x.lying is not None and not x.wants and rt.version(x.tensor) != x.version:
                 x.lying.writes = True
 
@@ -167,7 +165,7 @@ class Segment(PythonCall):
             if not isinstance(value, TensorBase):
                 self.places.append((CONSTANT, value))
                 if not isinstance(value, _SCALARS) and not any(value is other for other in self.others):
-                    tape.refuse(f"{_name(self.function)} returns a {type(value).__name__}")
+                    tape.refuse(f"{name_of(self.function)} returns a {type(value).__name__}")
                 return value
             number = numbers.get(id(value))
             if number is not None:
@@ -177,7 +175,7 @@ class Segment(PythonCall):
                     return self.inputs[number].tensor
             wants = bool(value.requires_grad)  # type: ignore[attr-defined]
             if wants and value.is_leaf:  # type: ignore[attr-defined]
-                tape.refuse(f"{_name(self.function)} returns a leaf that requires gradients")
+                tape.refuse(f"{name_of(self.function)} returns a leaf that requires gradients")
             fresh, lying = landed(value)
             if wants:
                 outputs.append(value)
@@ -188,7 +186,7 @@ class Segment(PythonCall):
         taken = mapped(take, result)
         for number in range(len(self.inputs)):
             if number not in given_back and self.is_touched(number, self.seen):
-                tape.refuse(f"{_name(self.function)} leaves hooks at a tensor that nothing reads behind it")
+                tape.refuse(f"{name_of(self.function)} leaves hooks at a tensor that nothing reads behind it")
         return taken, outputs
 
     def find_own(self, outputs: list[Any], tape: Any) -> None:
@@ -208,7 +206,7 @@ class Segment(PythonCall):
             self.own.append(leaf)
             if id(leaf) not in tape.same or rt.flags_of(leaf) & _LEAF_HOOKED:
                 tape.refuse(
-                    f"{_name(self.function)} uses a tensor that requires gradients and that the function does not "
+                    f"{name_of(self.function)} uses a tensor that requires gradients and that the function does not "
                     "reach, or that has hooks"
                 )
 
@@ -318,9 +316,8 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kind: type[Segme
     if tape is None:
         return function(*args)
     if rt.get_mode() & SAVED_HOOKS:
-        tape.refuse(f"saved-tensor hooks are in force while {_name(function)} is called")
-    rt.pause(1)
-    try:
+        tape.refuse(f"saved-tensor hooks are in force while {name_of(function)} is called")
+    with paused():
         tape.show(function, args)
         call = kind(function, args, tape)
         result, got = call.call(call.seen)
@@ -330,8 +327,6 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kind: type[Segme
             call.find_own(outputs, tape)
             tape.values[call] = outputs, call.wanted(call.seen)
             result = _attached(call, result, outputs)
-    finally:
-        rt.pause(0)
     append(tape, call)
     return result
 
@@ -375,8 +370,7 @@ class SegmentBackward(PythonCall):
 
     def make(self, tape: Any) -> None:
         """Differentiate the graph of this replay."""
-        values = tape.values if self.segment in tape.values else tape.forward_values
-        outputs, wanted = values[self.segment]
+        outputs, wanted = tape.value_of(self.segment)
         gradients = [None if g is None else g.given() for g in self.gradients]
         found = _differentiated(outputs, gradients, wanted, 0)
         for place, value in zip(self.outcome, found, strict=True):
@@ -406,24 +400,18 @@ class SegmentFunction(Function):
         tape = recording_tape()
         if rt.get_mode() & GRAD_ENABLED and not state.rehearses:
             if tape is not None:
-                tape.refuse(f"a gradient with a history goes through {_name(segment.function)}")
-            rt.pause(1)
-            try:
+                tape.refuse(f"a gradient with a history goes through {name_of(segment.function)}")
+            with paused():
                 return None, None, *_differentiated(outputs, list(gradients), wanted, CREATE_GRAPH)
-            finally:
-                rt.pause(0)
         if tape is None:
             return None, None, *_differentiated(outputs, list(gradients), wanted, 0)
-        rt.pause(1)
-        try:
+        with paused():
             call = SegmentBackward(segment, list(gradients))
             found = ctx.tensors
             if not state.rehearses:
                 found = _differentiated(outputs, list(gradients), wanted, 0)
             pairs = [(None, None) if g is None else landed(g) for g in found]
             call.outcome = [lying for _, lying in pairs]
-        finally:
-            rt.pause(0)
         append(tape, call)
         return None, None, *(g for g, _ in pairs)
 

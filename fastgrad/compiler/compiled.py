@@ -26,6 +26,7 @@ from fastgrad.native.contracts.flags import (
     SAVED_HOOKS,
 )
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
+from fastgrad.native.host.hook_calls import name_of
 
 MOST_RECORDINGS = 8
 """Of calls that look alike: if none of so many can be replayed, such calls run eagerly."""
@@ -226,7 +227,7 @@ class Compiled(Wrapper):
     @property
     def name(self) -> str:
         """What people call the function."""
-        return str(getattr(self._function, "__qualname__", type(self._function).__name__))
+        return name_of(self._function)
 
     def _walked(self, signature: Signature) -> Walk:
         """What the function reaches now."""

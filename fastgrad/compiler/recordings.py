@@ -25,7 +25,7 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
-from fastgrad.native.host.hook_calls import parts, state
+from fastgrad.native.host.hook_calls import name_of, parts, state
 from fastgrad.native.host.options import Option
 from fastgrad.native.host.tape import Tape, show_nobody
 from fastgrad.nn.modules.module import Module
@@ -246,11 +246,6 @@ class Recording:
             raise UnrecordableError(
                 "it returns a view of an argument, or of a tensor from outside, with a history"
             )
-
-
-def name_of(function: Any) -> str:
-    """What people call a hook or a custom function."""
-    return str(getattr(function, "__qualname__", None) or type(function).__name__)
 
 
 def parameters_of(hooks: Iterable[Any]) -> list[Any]:

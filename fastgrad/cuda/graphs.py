@@ -21,7 +21,8 @@ from fastgrad.cuda.selection import gpu_of
 from fastgrad.cuda.streams import Stream, need, stream, stream_on
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.limits import FIRST_GPU
-from fastgrad.native.host.tape import OWN_CAPTURE, Tape
+from fastgrad.native.host.hook_calls import OWN_CAPTURE
+from fastgrad.native.host.tape import Tape
 
 PoolHandle = tuple[int, int]
 _ERROR_MODES = ("global", "thread_local", "relaxed")

@@ -19,11 +19,6 @@ from fastgrad.ops.call import invoke, invoke_with
 from fastgrad.ops.registry import Op
 
 
-def _into(name: str, op: Op, input: Any, *operands: Any) -> Any:
-    """Let an op write into its first operand, for the method `name`."""
-    return elementwise.write(name, op, input, *operands)
-
-
 def _need_dtype(name: str, argument: str, x: Any, other: Any) -> None:
     if x.dtype is not other.dtype:
         raise RuntimeError(
@@ -78,7 +73,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 def lerp_(self: Any, end: Any, weight: Any) -> Any:
     """In-place form of `lerp`."""
     op, operands = _interpolated("lerp_", self, end, weight)
-    return _into("lerp_", op, self, *operands)
+    return elementwise.write("lerp_", op, self, *operands)
 
 
 def _product_operands(name: str, input: Any, tensor1: Any, tensor2: Any, value: Any) -> tuple[Any, ...]:
@@ -129,7 +124,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcmul`."""
     operands = _product_operands("addcmul_", self, tensor1, tensor2, value)
-    return _into("addcmul_", BY_NAME["addcmul"], self, *operands)
+    return elementwise.write("addcmul_", BY_NAME["addcmul"], self, *operands)
 
 
 @public()
@@ -146,7 +141,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcdiv`."""
     operands = _product_operands("addcdiv_", self, tensor1, tensor2, value)
-    return _into("addcdiv_", BY_NAME["addcdiv"], self, *operands)
+    return elementwise.write("addcdiv_", BY_NAME["addcdiv"], self, *operands)
 
 
 # --- special values --------------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ def logit(input: Any, eps: Any = None) -> Any:
 @public(package=False)
 def logit_(self: Any, eps: Any = None) -> Any:
     """In-place form of `logit`."""
-    return _into("logit_", BY_NAME["logit"], self, *_logit_bounds("logit_", eps))
+    return elementwise.write("logit_", BY_NAME["logit"], self, *_logit_bounds("logit_", eps))
 
 
 def _replacements(name: str, input: Any, nan: Any, posinf: Any, neginf: Any) -> tuple[float, float, float]:
@@ -219,7 +214,7 @@ def nan_to_num_(self: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
     """In-place form of `nan_to_num`."""
     if not need_tensor("nan_to_num_", self).dtype.is_floating_point:
         return self
-    return _into(
+    return elementwise.write(
         "nan_to_num_", BY_NAME["nan_to_num"], self, *_replacements("nan_to_num_", self, nan, posinf, neginf)
     )
 
@@ -255,7 +250,7 @@ def heaviside(input: Any, values: Any) -> Any:
 @public(package=False)
 def heaviside_(self: Any, values: Any) -> Any:
     """In-place form of `heaviside`."""
-    return _into("heaviside_", BY_NAME["heaviside"], self, *_steps("heaviside_", self, values))
+    return elementwise.write("heaviside_", BY_NAME["heaviside"], self, *_steps("heaviside_", self, values))
 
 
 def _predicate(name: str, of_integers: Callable[[Any], Any], doc: str) -> Callable[[Any], Any]:
@@ -358,7 +353,7 @@ def ldexp(input: Any, other: Any) -> Any:
 @public(package=False)
 def ldexp_(self: Any, other: Any) -> Any:
     """In-place form of `ldexp`."""
-    return _into("ldexp_", BY_NAME["mul"], self, _scale(need_tensor("ldexp_", other, "other", 2)))
+    return elementwise.write("ldexp_", BY_NAME["mul"], self, _scale(need_tensor("ldexp_", other, "other", 2)))
 
 
 # --- gamma functions -------------------------------------------------------------------------------------------
@@ -406,7 +401,7 @@ public(package=False)(_polygamma_method)
 def polygamma_(self: Any, n: int) -> Any:
     """In-place form of `polygamma`."""
     n = _order("polygamma_", n)
-    return _into("polygamma_", BY_NAME["polygamma"], self, float(n)) if n else self.digamma_()
+    return elementwise.write("polygamma_", BY_NAME["polygamma"], self, float(n)) if n else self.digamma_()
 
 
 @public()
@@ -477,4 +472,4 @@ def clamp_max_(self: Any, max: Any) -> Any:
 def fmod_(self: Any, other: Any) -> Any:
     """In-place form of `fmod`."""
     elementwise.need_divisor("fmod_", self, other)
-    return _into("fmod_", BY_NAME["fmod" if is_tensor(other) else "fmod.number"], self, other)
+    return elementwise.write("fmod_", BY_NAME["fmod" if is_tensor(other) else "fmod.number"], self, other)

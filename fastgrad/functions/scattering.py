@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.errors import raise_status, renamed
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, as_truth, is_number, is_tensor, need_tensor
 from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
+from fastgrad.functions.placing import need_apart
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import DEVICE_FIELD, apply, is_recorded
+from fastgrad.ops.call import apply, is_recorded
 from fastgrad.ops.scatter import WITH_BASE
 
 _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("dtype", "ndim"))
@@ -80,9 +80,7 @@ def _scatter(name: str, x: Any, src: Any, d: int, index: Any, number: bool, how:
 
 def _into(name: str, x: Any, src: Any, d: int, index: Any, number: bool, how: str) -> Any:
     """The same in place."""
-    for other in (src, index):
-        if _field(other, DEVICE_FIELD) == _field(x, DEVICE_FIELD) and rt.overlap(x, other):
-            raise_status(PARTIAL_OVERLAP, name)
+    need_apart(name, x, src, index)
     if is_recorded(x, src) or _field(x, _DTYPE) in HALVES:
         return write_over(BY_NAME["assign"], x, _scatter(name, x, src, d, index, number, how))
     try:

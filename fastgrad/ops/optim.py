@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.build.loader import ContextBase, rt, runtime_set
+from fastgrad.native.build.loader import ContextBase, runtime_set
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
@@ -21,8 +21,8 @@ from fastgrad.native.contracts.frames.multi_tensor import (
     joins,
 )
 from fastgrad.native.contracts.ops import SHAPE_EACH, STRUCTURED
+from fastgrad.native.host.hook_calls import paused, recording_tape
 from fastgrad.native.host.options import Settings
-from fastgrad.native.host.tape import compiling_tape
 from fastgrad.ops.call import apply, float_bits
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -87,7 +87,7 @@ class MultiTensorOp(Op):
         of : tuple of Optimizer and dict, optional
             Whose options the settings are, as they stand in a group of its parameters.
         """
-        tape = compiling_tape() if of is not None else None
+        tape = recording_tape() if of is not None else None
         first = tape.n_entries if tape is not None else 0
         present = (1 << len(self.tensors)) - 1
         for name in absent:
@@ -115,11 +115,8 @@ class MultiTensorOp(Op):
 
 def _unnoted_bits(value: Any) -> int:
     """`float_bits`, and a tape that records does not note that a value was read."""
-    rt.pause(1)
-    try:
+    with paused():
         return float_bits(value)
-    finally:
-        rt.pause(0)
 
 
 def _by_device(tensors: Sequence[Any], size: int) -> list[list[Any]]:

@@ -169,6 +169,18 @@ def write_retained(n, grads):
 
 
 @native
+def fits(h, meta):
+    """Whether a gradient has sizes and dtype of what it belongs to."""
+    g = tensor(h)
+    if g.dtype != meta[0] or g.ndim != meta[2]:
+        return False
+    for k in range(g.ndim):
+        if g.shape[k] != meta[3 + k]:
+            return False
+    return True
+
+
+@native
 def fit(t, h, meta):
     """A gradient made to fit what it belongs to: summed down, cast. Takes over `h`; a handle or a status."""
     g = tensor(h)

@@ -66,6 +66,7 @@ from fastgrad.native.contracts.pass_plans import (
     A_WISH,
     AN_EDGE,
     AN_OUTPUT,
+    OP_BITS,
     PLAN_GUESSES,
     SOME_HOOKS,
     TAG_SHIFT,
@@ -284,7 +285,8 @@ def put_node(t, handle):
     n = node(handle)
     flags = n.flags & (PYTHON_APPLY | IN_VIEW | PASS_THROUGH | PACKED | SAVED_FREED)
     retains = 1 if n.retains != 0 else 0
-    put(t, A_NODE, n.op | retains << 10 | n.n_in << 11 | n.n_out << 27 | flags << 43)
+    rest = retains | n.n_in << 1 | n.n_out << 17 | flags << 33
+    put(t, A_NODE, rest << OP_BITS | n.op)
     status = put_edges(t, n)
     for k in range(n.n_out):
         meta = words(n.metas + k * META_BYTES)

@@ -41,6 +41,7 @@ from fastgrad.native.contracts.pass_plans import (
     COLLECTED,
     FIRST,
     LENGTH,
+    OP_BITS,
     ORDER,
     PLAN_BUCKETS,
     SOME_HOOKS,
@@ -48,7 +49,7 @@ from fastgrad.native.contracts.pass_plans import (
 )
 from fastgrad.native.contracts.status import NO_MEMORY, NOT_FOUND, OK, RAISED
 
-OP_MASK = 1023
+OP_MASK = (1 << OP_BITS) - 1
 
 
 @native

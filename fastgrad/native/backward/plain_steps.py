@@ -8,7 +8,7 @@ freed or changed in place) is looked at when the node's turn comes: it then runs
 from __future__ import annotations
 
 from fastgrad.native.backward.derivatives import run_program
-from fastgrad.native.backward.gradients import add_gradient, fit
+from fastgrad.native.backward.gradients import add_gradient, fit, fits
 from fastgrad.native.backward.order import hand_on
 from fastgrad.native.backward.slots import find_slot, grads_of, slot_at
 from fastgrad.native.base.failures import failed, noted
@@ -168,18 +168,6 @@ def edge_gradient(t, n, edge, g):
     return noted(elementwise(edge.op, count + 1, ins), count + 1, ins, 0, ins)
 
 
-@native_inline
-def as_expected(h, meta):
-    """Whether a gradient has the sizes and dtype of what it belongs to."""
-    g = tensor(h)
-    if g.dtype != meta[0] or g.ndim != meta[2]:
-        return False
-    for k in range(g.ndim):
-        if g.shape[k] != meta[3 + k]:
-            return False
-    return True
-
-
 @native_once
 def drop_results(results, n):
     """Drop what a step gave before it failed."""
@@ -209,7 +197,7 @@ def derive_plainly(t, n, step, g, results):
         edge = nth_edge(step, i)
         target = node(words(n.edges)[2 * edge.input])
         meta = words(target.metas + edge.output_nr * META_BYTES)
-        if results[i] != 0 and not as_expected(results[i], meta):
+        if results[i] != 0 and not fits(results[i], meta):
             h = fit(t, results[i], meta)
             results[i] = h
             if failed(h):

@@ -8,6 +8,7 @@ something raised. Python is asked before anything begins where arguments are not
 
 from __future__ import annotations
 
+from fastgrad.native.backward.gradients import fits
 from fastgrad.native.backward.hook_calls import optional_object
 from fastgrad.native.backward.pass_keys import walk
 from fastgrad.native.backward.pass_plans import choose_plan
@@ -148,18 +149,6 @@ def ones_like(meta):
         return 0
     h = new_tensor(meta[0], meta[1], meta[2], advance(meta, 3))
     return finished(h, fill_scalar(h, 1, 1.0, 0)) if not failed(h) else h
-
-
-@native
-def fits(h, meta):
-    """Whether a gradient has sizes and dtype of what it belongs to."""
-    g = tensor(h)
-    if g.dtype != meta[0] or g.ndim != meta[2]:
-        return False
-    for k in range(g.ndim):
-        if g.shape[k] != meta[3 + k]:
-            return False
-    return True
 
 
 @native

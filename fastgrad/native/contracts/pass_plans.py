@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.contracts.limits import MAX_OPS
 from fastgrad.native.contracts.record import Part
 
 PASS_PLAN = Part(
@@ -22,6 +23,7 @@ PLAN_BUCKETS, PLAN_GUESSES = 256, 64
 MAX_PLANS, MAX_PLAN_BYTES = 1024, 64 << 20
 """When there are more, all are forgotten that no pass holds."""
 
+OP_BITS = (MAX_OPS - 1).bit_length()  # of a word about a node, the lowest ones: its op
 TAG_SHIFT = 57
 (
     A_PASS, A_ROOT, A_NODE, AN_EDGE, AN_OUTPUT, A_SAVED, A_LEAF, A_FUNCTION, SOME_HOOKS, A_WISH, COLLECTED,

@@ -12,6 +12,7 @@ there. The backward tape of a compiled function looks into the dict of the call 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 _DTYPE, _DEVICE, _DATA, _STORAGE = (TENSOR.fields[n][0] for n in ("dtype", "device", "data", "storage"))
 _REPLAYING = TAPE.fields["replaying"][0]
-_OWN_CAPTURE = 1
+OWN_CAPTURE = 1
+"""What `rt.capturing` says of a capture by the calling thread."""
 PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
 recorder: weakref.ref[Tape] | None = None
 """The tape that began to record last."""
@@ -55,10 +57,25 @@ state = _State()
 
 def recording_tape() -> Any:
     """The tape on which calls of the calling thread go, or None."""
-    if rt.capturing() != _OWN_CAPTURE or recorder is None:
+    if rt.capturing() != OWN_CAPTURE or recorder is None:
         return None
     tape = recorder()
     return tape if tape is not None and tape.calls_hooks else None
+
+
+@contextlib.contextmanager
+def paused(is_paused: bool = True) -> Iterator[None]:
+    """A block of which the tape of the calling thread records nothing; or, within such a block, one that it records."""
+    rt.pause(int(is_paused))
+    try:
+        yield
+    finally:
+        rt.pause(int(not is_paused))
+
+
+def name_of(function: Any) -> str:
+    """What people call a hook or a function."""
+    return str(getattr(function, "__qualname__", None) or type(function).__name__)
 
 
 # --- values ----------------------------------------------------------------------------------------------------
@@ -177,11 +194,8 @@ def landed(value: Any) -> tuple[Any, Lying]:
 
     To be called while the tape is paused: what makes the memory is a part of the capture, the copy is none.
     """
-    rt.pause(0)
-    try:
+    with paused(False):
         place = rt.like(value, rt.field(value, _DTYPE), rt.field(value, _DEVICE), PRESERVED)
-    finally:
-        rt.pause(1)
     rt.copy(place, rt.detach(value))
     return place, Lying(place, writes=True, is_landing=True)
 
@@ -393,8 +407,7 @@ def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: b
     if getattr(hook, "calls_hooks", False):  # hooks of modules, which are calls of their own
         return hook(*args)
     tape = recording_tape()
-    rt.pause(1)
-    try:
+    with paused():
         call = HookCall(hook, args, first)
         before = {id(t): rt.field(t, _STORAGE) for t in parts(args) if isinstance(t, TensorBase)}
         given = args[first]
@@ -408,15 +421,13 @@ def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: b
         taken = call.came_to(given, value, before)
         if any(a is not b for a, b in zip(parts(taken), parts(value), strict=True)):
             result = taken
-    finally:
-        rt.pause(0)
     append(tape, call)
     return result if returns else None
 
 
 def call_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
     """Call a hook on gradients, on a tape if one records."""
-    if not rt.capturing() or recording_tape() is None:
+    if recording_tape() is None:
         return hook(*args)
     return record_hook(hook, *args, first=first, returns=returns)
 
@@ -490,7 +501,7 @@ def queue_in_replay(callback: Callable[[], Any]) -> bool:
 
 def call_plain(function: Callable[..., Any], *args: Any) -> Any:
     """Call a hook that gets no tensors, on a tape if one records."""
-    tape = recording_tape() if rt.capturing() else None
+    tape = recording_tape()
     if tape is None:
         return function(*args)
     call = PlainCall(function, args, tape)
@@ -504,7 +515,7 @@ def call_callbacks(callbacks: list[Callable[[], Any]]) -> None:
         for callback in callbacks:
             callback()
 
-    tape = recording_tape() if rt.capturing() else None
+    tape = recording_tape()
     if tape is None:
         run()
     else:
@@ -513,12 +524,9 @@ def call_callbacks(callbacks: list[Callable[[], Any]]) -> None:
 
 def _made(tape: Tape, call: PlainCall, function: Callable[[], Any]) -> Any:
     """Make a call for the first time, and let it stand on a tape."""
-    rt.pause(1)
-    try:
+    with paused():
         tape.show(call.function, call.args)
         result = function()
-    finally:
-        rt.pause(0)
     if result is not None:
         tape.refuse(f"the hook {call.function!r} returns other arguments")
     append(tape, call)

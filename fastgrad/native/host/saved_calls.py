@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.host.hook_calls import Lying, PythonCall, append, is_like, landed, recording_tape, state
+from fastgrad.native.host.hook_calls import (
+    Lying,
+    PythonCall,
+    append,
+    is_like,
+    landed,
+    paused,
+    recording_tape,
+    state,
+)
 
 if TYPE_CHECKING:
     from fastgrad.native.host.tape import Tape
@@ -63,8 +72,7 @@ class UnpackCall(PythonCall):
 
     def make(self, tape: Tape) -> None:
         """Unpack what was packed in this replay, or in the call that the tape differentiates."""
-        values = tape.values if self.packed in tape.values else tape.forward_values
-        value = self.function(values[self.packed])
+        value = self.function(tape.value_of(self.packed))
         if not is_like(self.place.now(), value):
             raise self.diverged("returned another tensor")
         rt.copy(self.place.now(), rt.detach(value))
@@ -72,16 +80,13 @@ class UnpackCall(PythonCall):
 
 def call_pack(pack: Callable[[Any], Any], tensor: Any) -> Any:
     """Call a pack hook, on a tape if one records."""
-    tape = recording_tape() if rt.capturing() else None
+    tape = recording_tape()
     if tape is None:
         return pack(tensor)
-    rt.pause(1)
-    try:
+    with paused():
         tape.show(pack, (tensor,))
         call = PackCall(pack, tensor)
         value = Packed(pack(tensor), call)
-    finally:
-        rt.pause(0)
     tape.values[call] = value.value
     append(tape, call)
     return value
@@ -91,17 +96,14 @@ def call_unpack(unpack: Callable[[Any], Any], value: Any) -> Any:
     """Call an unpack hook with what a pack hook returned, on a tape if one records."""
     if type(value) is not Packed:
         return unpack(value)
-    tape = recording_tape() if rt.capturing() else None
+    tape = recording_tape()
     if tape is None:
         return unpack(value.value)
-    rt.pause(1)
-    try:
+    with paused():
         tape.show(unpack, ())
         result = value.call.tensor if state.rehearses else unpack(value.value)
         if not isinstance(result, TensorBase):
             return result
         result, place = landed(result)
-    finally:
-        rt.pause(0)
     append(tape, UnpackCall(unpack, value.call, place))
     return result

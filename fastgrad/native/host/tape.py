@@ -28,12 +28,12 @@ from fastgrad.native.contracts.records import (
     VALUE_CELL,
 )
 from fastgrad.native.host import devices, hook_calls
-from fastgrad.native.host.hook_calls import PythonCall
+from fastgrad.native.host.hook_calls import OWN_CAPTURE, PythonCall
 from fastgrad.native.host.options import Settings
 
 _N_ENTRIES = TAPE.fields["n_entries"][0]
-OWN_CAPTURE, PAUSED_CAPTURE = 1, 3
-"""What `rt.capturing` says of a capture by the calling thread; of one that records nothing while it runs a hook."""
+PAUSED_CAPTURE = 3
+"""What `rt.capturing` says of a capture by the calling thread that records nothing while it runs a hook."""
 
 
 class Launch(NamedTuple):
@@ -209,6 +209,10 @@ class Tape(ContextBase):
         if not keeps_values:
             self.values = {}
 
+    def value_of(self, call: PythonCall) -> Any:
+        """What came of a call in this replay, or in the call that the tape differentiates."""
+        return (self.values if call in self.values else self.forward_values)[call]
+
     def refuse(self, why: str) -> None:
         """Note that no replay does what the capture does."""
         self.refused = self.refused or why
@@ -286,14 +290,6 @@ class Tape(ContextBase):
                 "the tape holds no launches: replay after the `with record()` block, not inside it"
             )
         rt.replay(self)
-
-
-def compiling_tape() -> Tape | None:
-    """The tape with hooks that records what this thread does, if there is one."""
-    if rt.capturing() != OWN_CAPTURE or hook_calls.recorder is None:
-        return None
-    tape = hook_calls.recorder()
-    return tape if tape is not None and tape._what & TAPE_HOOKS else None
 
 
 def record(*, hooks: bool = False) -> Tape:

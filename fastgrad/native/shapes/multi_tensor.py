@@ -85,10 +85,12 @@ def each(op, n, ins, n_attrs, attrs):
 @native
 def find_kernels(info, n, ins, size):
     """Find the kernels that the groups of a call need, which may call Python; a status."""
+    found_for = -1
     for k in range(0, n, size):
         t = tensor(ins[k])
-        if t.device != HOST or (t.dtype != FLOAT32 and t.dtype != FLOAT64):
+        if t.device != HOST or t.dtype == found_for or (t.dtype != FLOAT32 and t.dtype != FLOAT64):
             continue
+        found_for = t.dtype
         for kernel in (info.kernel, runtime().joined_kernel):
             found = find_kernel(kernel, HOST, t.dtype, FLAT)
             if failed(found):
