@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import math
@@ -180,10 +181,16 @@ def _distinct(x: Any, names: Labels) -> tuple[Any, Labels]:
     return x, names
 
 
+@functools.cache
+def _path_finder() -> Any:
+    """The library that finds orders of products, None where it is not installed."""
+    found = importlib.util.find_spec("opt_einsum") is not None
+    return importlib.import_module("opt_einsum") if found else None
+
+
 def _order(parts: Sequence[tuple[Any, Labels]], result: Labels) -> Iterable[tuple[int, int]]:
     """Which two parts are multiplied next; the product stands behind the others."""
-    if len(parts) > 2 and importlib.util.find_spec("opt_einsum") is not None:
-        library = importlib.import_module("opt_einsum")
+    if len(parts) > 2 and (library := _path_finder()) is not None:
         texts = [
             "".join(map(library.get_symbol, names)) for names in (*(names for _, names in parts), result)
         ]

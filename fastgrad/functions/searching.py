@@ -235,15 +235,15 @@ def _first_of_runs(rows: Any) -> Any:
     return starts
 
 
-def _counted(starts: Any, n: int) -> tuple[Any, Any]:
-    """Where runs begin, and how long they are."""
-    first = _runs(starts)
+def _lengths(first: Any, n: int) -> Any:
+    """How long runs of n elements together are, by where they begin."""
     ends = cat([first[1:], full((min(1, n),), n, dtype=first.dtype, device=first.device)])
-    return first, ends - first
+    return ends - first
 
 
-def _answer(found: Any, inverse: Any, counts: Any, wanted: tuple[int, int]) -> Any:
-    out = (found, *((inverse,) if wanted[0] else ()), *((counts,) if wanted[1] else ()))
+def _answer(found: Any, *more: Any) -> Any:
+    """What was found, and what of the rest is there."""
+    out = (found, *(x for x in more if x is not None))
     return out if len(out) > 1 else found
 
 
@@ -294,26 +294,27 @@ def unique(
     """
     x = need_tensor("unique", input).detach()
     as_flag("unique", "sorted", sorted)
-    wanted = (
-        as_flag("unique", "return_inverse", return_inverse),
-        as_flag("unique", "return_counts", return_counts),
-    )
+    wants_inverse = as_flag("unique", "return_inverse", return_inverse)
+    wants_counts = as_flag("unique", "return_counts", return_counts)
     if dim is None:
         rows, shape = reshape(x, x.numel(), 1), tuple(x.shape)
         ordered, order = sort(reshape(x, x.numel()), stable=True)
         starts = _first_of_runs(reshape(ordered, ordered.numel(), 1))
-        found = ordered[_runs(starts)]
+        first = _runs(starts)
+        found = ordered[first]
     else:
         d = wrapped("unique", dim, x.dim())
         rows, moved = _rows(x, d)
         shape = (rows.shape[0],)
         order = _ordered_rows(rows)
         starts = _first_of_runs(rows[order])
-        found = transpose(moved[order[_runs(starts)]], 0, d)
-    _, counts = _counted(starts, rows.shape[0])
-    places = cumsum(starts, 0) - 1
-    inverse = scatter(full((rows.shape[0],), 0, dtype=dtypes.int64, device=x.device), 0, order, places)
-    return _answer(found, reshape(inverse, shape), counts, wanted)
+        first = _runs(starts)
+        found = transpose(moved[order[first]], 0, d)
+    inverse = None
+    if wants_inverse:
+        places = full((rows.shape[0],), 0, dtype=dtypes.int64, device=x.device)
+        inverse = reshape(scatter(places, 0, order, cumsum(starts, 0) - 1), shape)
+    return _answer(found, inverse, _lengths(first, rows.shape[0]) if wants_counts else None)
 
 
 @public()
@@ -342,10 +343,8 @@ def unique_consecutive(
     tensor([1, 2, 1])
     """
     x = need_tensor("unique_consecutive", input).detach()
-    wanted = (
-        as_flag("unique_consecutive", "return_inverse", return_inverse),
-        as_flag("unique_consecutive", "return_counts", return_counts),
-    )
+    wants_inverse = as_flag("unique_consecutive", "return_inverse", return_inverse)
+    wants_counts = as_flag("unique_consecutive", "return_counts", return_counts)
     if dim is None:
         moved, shape, d = reshape(x, x.numel()), tuple(x.shape), 0
         rows = reshape(moved, x.numel(), 1)
@@ -354,11 +353,10 @@ def unique_consecutive(
         rows, moved = _rows(x, d)
         shape = (rows.shape[0],)
     starts = _first_of_runs(rows)
-    first, counts = _counted(starts, rows.shape[0])
-    found = moved[first]
-    return _answer(
-        transpose(found, 0, d) if d else found, reshape(cumsum(starts, 0) - 1, shape), counts, wanted
-    )
+    first = _runs(starts)
+    found = transpose(moved[first], 0, d) if d else moved[first]
+    inverse = reshape(cumsum(starts, 0) - 1, shape) if wants_inverse else None
+    return _answer(found, inverse, _lengths(first, rows.shape[0]) if wants_counts else None)
 
 
 # --- counting ----------------------------------------------------------------------------------------------------

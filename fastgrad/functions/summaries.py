@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
-from fastgrad.functions.creation import zeros
+from fastgrad.functions.creation import ones
 from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -293,4 +293,4 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     d = wrapped("renorm", dim, input.dim())
     length = norm(input, p, [k for k in range(input.dim()) if k != d], True)
     factor = maxnorm / (length + 1e-7)
-    return input * where(length > maxnorm, factor, zeros((), dtype=input.dtype, device=input.device) + 1)
+    return input * where(length > maxnorm, factor, ones((), dtype=input.dtype, device=input.device))
