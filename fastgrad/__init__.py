@@ -9,86 +9,95 @@ Examples
 tensor([2., 4.])
 """
 
+import gc as _gc
+from contextlib import contextmanager as _contextmanager
 from importlib import import_module as _import_module
 from math import e, inf, nan, pi
-from typing import Any as _Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from fastgrad._version import __version__
-from fastgrad import ops
-from fastgrad.dtypes import (
-    bfloat16,
-    bool_ as bool,
-    can_cast,
-    dtype,
-    finfo,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    iinfo,
-    int32,
-    int64,
-    promote_types,
-    set_default_dtype,
-    uint8,
-)
-from fastgrad.tensor import Size, Tensor
-from fastgrad.formatting import set_printoptions
-from fastgrad.places import device, get_default_device, set_default_device
-from fastgrad.functions.memory_format import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    memory_format,
-    preserve_format,
-)
-from fastgrad.functions.public import PACKAGE
-from fastgrad import (
-    accelerator,
-    amp,
-    autograd,
-    backends,
-    compiler,
-    cuda,
-    debug,
-    linalg,
-    nn,
-    optim,
-    profiler,
-    serialization,
-    special,
-    utils,
-    version,
-)
-from fastgrad.compiler import compile
-from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from fastgrad.autograd.introspect import hooks
-from fastgrad.autograd.native_hooks import native_hook
-from fastgrad.autograd.modes import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from fastgrad.native.host.threads import get_num_threads, set_num_threads
-from fastgrad.random import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
-from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
-from fastgrad.serialization import load, save
-from fastgrad.cuda import OutOfMemoryError
-from fastgrad.cuda import amp as _amp  # noqa: F401 - `cuda.amp`
-from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
-from fastgrad.warm import warmup
+
+
+@_contextmanager
+def _collector_paused() -> _Any:
+    """Let the garbage collector rest while modules are imported: what they define stays, so it would look in vain."""
+    running = _gc.isenabled()
+    _gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            _gc.enable()
+
+
+with _collector_paused():
+    from fastgrad import ops
+    from fastgrad.dtypes import (
+        bfloat16,
+        bool_ as bool,
+        can_cast,
+        dtype,
+        finfo,
+        float16,
+        float32,
+        float64,
+        get_default_dtype,
+        iinfo,
+        int32,
+        int64,
+        promote_types,
+        set_default_dtype,
+        uint8,
+    )
+    from fastgrad.tensor import Size, Tensor
+    from fastgrad.formatting import set_printoptions
+    from fastgrad.places import device, get_default_device, set_default_device
+    from fastgrad.functions.memory_format import (
+        channels_last,
+        channels_last_3d,
+        contiguous_format,
+        memory_format,
+        preserve_format,
+    )
+    from fastgrad.functions.public import PACKAGE
+    from fastgrad import amp, autograd, compiler, cuda, debug, linalg, nn, version
+    from fastgrad.compiler import compile
+    from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from fastgrad.autograd.introspect import hooks
+    from fastgrad.autograd.native_hooks import native_hook
+    from fastgrad.autograd.modes import (
+        enable_grad,
+        inference_mode,
+        is_grad_enabled,
+        is_inference,
+        is_inference_mode_enabled,
+        no_grad,
+        set_grad_enabled,
+    )
+    from fastgrad.native.host.threads import get_num_threads, set_num_threads
+    from fastgrad.random import (
+        Generator,
+        default_generator,
+        get_rng_state,
+        initial_seed,
+        manual_seed,
+        seed,
+        set_rng_state,
+    )
+    from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
+    from fastgrad.cuda import OutOfMemoryError
+    from fastgrad.cuda import amp as _amp  # noqa: F401 - `cuda.amp`
+    from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
+
+if _TYPE_CHECKING:
+    from fastgrad import accelerator, backends, optim, profiler, serialization, special, testing, utils, viz
+    from fastgrad.serialization import load, save
+    from fastgrad.warm import warmup
+
+_LATER: dict[str, str | None] = dict.fromkeys(
+    ("accelerator", "backends", "optim", "profiler", "serialization", "special", "testing", "utils", "viz")
+) | {"load": "serialization", "save": "serialization", "warmup": "warm"}
+"""What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
 
 newaxis = None
@@ -199,6 +208,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name in ("testing", "viz"):  # few programs draw pictures, or test
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _LATER[name]
+    if module is None:
         return _import_module(f"fastgrad.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(_import_module(f"fastgrad.{module}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
