@@ -2,6 +2,9 @@
 
 Needs PyTorch (and expecttest, which its table imports). Each op of the table runs on its samples, here and there:
 values, and gradients where the op has them. An op is complete if all its samples agree.
+
+``--write`` keeps the totals in a file, ``--baseline`` fails where one is lower than there, and ``--readme`` writes the
+table of a file of totals into a page, between two comments.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import multiprocessing
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -36,6 +41,10 @@ _SPACES = (
 )
 _LEFT_OUT = ("_", "torch.ops", "jiterator", "sparse.", "to_sparse", "masked.")
 _REFLECTED = "__"
+_BEGIN, _END = "<!-- what of PyTorch there is: written by fastgrad.testing.coverage -->", "<!-- end -->"
+
+Totals = dict[str, tuple[int, int]]
+"""Of each count, how many there are here, and how many there are in PyTorch (for kernels: on the CPU)."""
 
 
 class Outcome(NamedTuple):
@@ -168,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 def _dtype_for(op: Any) -> Any:
     torch = _torch()
-    kinds = (torch.float64, torch.float32, torch.int64, torch.bool)
+    kinds = (torch.float64, torch.float32, torch.complex128, torch.int64, torch.bool)
     return next((d for d in kinds if d in op.dtypes), None)
 
 
@@ -187,7 +196,7 @@ def run(op: Any) -> Outcome:
     dtype = _dtype_for(op)
     if dtype is None:
         return Outcome(op.full_name, exists=True, why="no dtype that exists here")
-    grads = bool(op.supports_autograd) and dtype.is_floating_point
+    grads = bool(op.supports_autograd) and (dtype.is_floating_point or dtype.is_complex)
     counts, why = [0, 0, 0, 0], ""
     for sample in _samples(op, dtype, grads):
         torch.manual_seed(0)
@@ -225,9 +234,9 @@ def _gradients(wanted: Any, found: Any, there: Any, ours: Any) -> tuple[int, int
     torch = _torch()
     outs = [t for t in _floats(wanted) if t.requires_grad]
     leaves = [t for t in _floats(there) if t.requires_grad]
-    if not outs or not leaves or any(t.is_complex() for t in outs):
+    if not outs or not leaves:
         return 0, 0, ""
-    seeds = [torch.linspace(0.5, 1.5, t.numel(), dtype=t.dtype).reshape(t.shape) for t in outs]
+    seeds = [_seed(t) for t in outs]
     try:
         right = torch.autograd.grad(outs, leaves, seeds, allow_unused=True)
     except RuntimeError:
@@ -240,6 +249,33 @@ def _gradients(wanted: Any, found: Any, there: Any, ours: Any) -> tuple[int, int
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is asked for
         return 1, 0, f"gradient: {_said(error)}"
     return 1, 1, ""
+
+
+def _seed(t: Any) -> Any:
+    """A gradient for a tensor of PyTorch's, other for each element."""
+    torch = _torch()
+    ramp = torch.linspace(0.5, 1.5, t.numel(), dtype=t.real.dtype).reshape(t.shape)
+    return torch.complex(ramp, 2 - ramp) if t.is_complex() else ramp
+
+
+def _run_number(k: int) -> Outcome:
+    warnings.simplefilter("ignore")
+    return run(table()[k])
+
+
+def _one_thread() -> None:
+    _torch().set_num_threads(1)
+    fg.set_num_threads(1)
+
+
+def run_all(only: str = "", jobs: int | None = None) -> list[Outcome]:
+    """Run the ops of the table whose names hold a text, in several processes."""
+    numbers = [k for k, op in enumerate(table()) if only in op.full_name]
+    jobs = min(jobs or len(os.sched_getaffinity(0)), len(numbers))
+    if jobs <= 1:
+        return [_run_number(k) for k in numbers]
+    with multiprocessing.get_context("spawn").Pool(jobs, _one_thread) as pool:
+        return pool.map(_run_number, numbers, chunksize=4)
 
 
 # --- names -----------------------------------------------------------------------------------------------------
@@ -258,14 +294,23 @@ def names() -> dict[str, tuple[int, int]]:
     return found
 
 
-def summary(outcomes: list[Outcome]) -> dict[str, int]:
+def kernels() -> tuple[int, int]:
+    """How many of the declared kernels exist for GPUs, and how many there are."""
+    from fastgrad.kernels.cuda.compile import lacking
+    from fastgrad.ops.kernel_table import KERNELS
+
+    return len(KERNELS) - len(lacking(KERNELS)), len(KERNELS)
+
+
+def summary(outcomes: list[Outcome]) -> Totals:
     """Totals, as a baseline holds them."""
     return {
-        "ops": sum(o.exists for o in outcomes),
-        "complete": sum(o.is_complete for o in outcomes),
-        "right": sum(o.right for o in outcomes),
-        "right_gradients": sum(o.right_gradients for o in outcomes),
-        **{f"names of {space}": n for space, (n, _) in names().items()},
+        "ops that exist": (sum(o.exists for o in outcomes), len(outcomes)),
+        "ops that are right on all samples": (sum(o.is_complete for o in outcomes), len(outcomes)),
+        "samples": (sum(o.right for o in outcomes), sum(o.samples for o in outcomes)),
+        "gradients": (sum(o.right_gradients for o in outcomes), sum(o.gradients for o in outcomes)),
+        "kernels for GPUs": kernels(),
+        **{f"names of {space}": counts for space, counts in names().items()},
     }
 
 
@@ -277,11 +322,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="ops whose name holds this text")
     parser.add_argument("--missing", action="store_true", help="list ops that do not exist")
     parser.add_argument("--wrong", action="store_true", help="list ops with samples that differ, and why")
+    parser.add_argument("--jobs", type=int, help="processes; by default one for each core")
     parser.add_argument("--baseline", type=Path, help="a file of totals: none may be lower")
     parser.add_argument("--write", type=Path, help="write the totals to a file")
+    parser.add_argument("--readme", type=Path, help="write the table of --baseline into a page; runs nothing")
     options = parser.parse_args(argv)
-    warnings.simplefilter("ignore")
-    outcomes = [run(op) for op in table() if options.only in op.full_name]
+    if options.readme:
+        if not options.baseline:
+            parser.error("--readme needs --baseline, the file of totals that it writes of")
+        options.readme.write_text(with_table(options.readme.read_text(), _read(options.baseline)))
+        return 0
+    outcomes = run_all(options.only, options.jobs)
     for o in outcomes:
         if options.missing and not o.exists:
             print(f"missing  {o.name}")
@@ -289,23 +340,34 @@ def main(argv: list[str] | None = None) -> int:
             counts = f"{o.right}/{o.samples} values, {o.right_gradients}/{o.gradients} gradients"
             print(f"differs  {o.name}: {counts}; {o.why}")
     totals = summary(outcomes)
-    print(f"ops that exist: {totals['ops']} of {len(outcomes)}; complete: {totals['complete']}")
-    print(f"samples: {totals['right']} of {sum(o.samples for o in outcomes)}")
-    print(f"gradients: {totals['right_gradients']} of {sum(o.gradients for o in outcomes)}")
-    for space, (there, of) in names().items():
-        print(f"names of {space}: {there} of {of}")
+    for name, (there, of) in totals.items():
+        print(f"{name}: {there} of {of}")
     if options.write:
         options.write.write_text(json.dumps(totals, indent=1) + "\n")
-    lower = _lower(totals, options.baseline) if options.baseline else []
+    lower = _lower(totals, _read(options.baseline)) if options.baseline else []
     for line in lower:
         print(line, file=sys.stderr)
     return int(bool(lower))
 
 
-def _lower(totals: dict[str, int], baseline: Path) -> list[str]:
+def _read(file: Path) -> Totals:
+    return {name: (there, of) for name, (there, of) in json.loads(file.read_text()).items()}
+
+
+def _lower(totals: Totals, kept: Totals) -> list[str]:
     """What is lower than a baseline says."""
-    kept = json.loads(baseline.read_text())
-    return [f"{name}: {totals.get(name, 0)}, was {n}" for name, n in kept.items() if totals.get(name, 0) < n]
+    found = {name: totals.get(name, (0, 0))[0] for name in kept}
+    return [f"{name}: {found[name]}, was {n}" for name, (n, _) in kept.items() if found[name] < n]
+
+
+def with_table(page: str, totals: Totals) -> str:
+    """A page with the table of some totals in the place that its comments mark; ValueError if it has none."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"the page has no place for the table: {_BEGIN} and {_END}")
+    rows = [f"| {name} | {there:,} of {of:,} |" for name, (there, of) in totals.items()]
+    return "\n".join([before + begin, "| | |", "| --- | --- |", *rows, end + after])
 
 
 if __name__ == "__main__":
