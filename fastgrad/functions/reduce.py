@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
@@ -19,6 +19,9 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import Op
 
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
+
 _NUMEL, _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("numel", "dtype", "ndim"))
 _field = rt.field
 _CUMSUM = BY_NAME["cumsum"].id
@@ -28,8 +31,8 @@ _SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean
 class ValuesIndices(NamedTuple):
     """Extreme values along a dimension and where they stand."""
 
-    values: Any
-    indices: Any
+    values: Tensor
+    indices: Tensor
 
 
 values_indices = partial(tuple.__new__, ValuesIndices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.dtypes import promote_types
@@ -22,6 +22,9 @@ from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
+
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
 
 _DTYPE = TENSOR.fields["dtype"][0]
 _field = rt.field
@@ -471,8 +474,8 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
 class Histogram(NamedTuple):
     """Counts of intervals, and what they lie between."""
 
-    hist: Any
-    bin_edges: Any
+    hist: Tensor
+    bin_edges: Tensor
 
 
 @public()

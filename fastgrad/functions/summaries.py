@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
@@ -17,12 +17,15 @@ from fastgrad.functions.statistics import norm
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
 
+if TYPE_CHECKING:
+    from fastgrad.tensor import Tensor
+
 
 class MinMax(NamedTuple):
     """The smallest and the largest value."""
 
-    min: Any
-    max: Any
+    min: Tensor
+    max: Tensor
 
 
 @public()
@@ -84,7 +87,7 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 @public()
 @planned
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> Any:
+def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest value, over all dimensions or one.
 
     Examples

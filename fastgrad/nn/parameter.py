@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.tensor import Tensor
 
+if TYPE_CHECKING:
+    _TensorType = type
+else:
+    _TensorType = type(Tensor)
 
-class _Marked(type(Tensor)):  # type: ignore[misc]
+
+class _Marked(_TensorType):
     """The type of classes that take in tensors of other classes which bear the class's mark.
 
     A parameter or a buffer made of an instance of a subclass of `Tensor` stays of that class.
@@ -18,7 +23,7 @@ class _Marked(type(Tensor)):  # type: ignore[misc]
 
     mark: str
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: Any) -> bool:  # noqa: N805 - of a type of types
         if type.__instancecheck__(cls, instance):
             return True
         mark = cls.__dict__.get("mark")  # subclasses have none of their own and take in their instances alone
@@ -71,7 +76,7 @@ class Parameter(Tensor, metaclass=_Marked):
     __slots__ = ()
     mark = "_is_param"
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
         """A parameter over the memory of `data`."""
         out = _data_of("Parameter", data)
         if type(out) is Tensor:
@@ -129,7 +134,7 @@ class Buffer(Tensor, metaclass=_Marked):
     __slots__ = ()
     mark = "_is_buffer"
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
         """A buffer over the memory of `data`."""
         out = _data_of("Buffer", data)
         if data is not None and data.requires_grad:

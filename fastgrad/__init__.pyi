@@ -1,0 +1,776 @@
+"""Written by tools/stubs.py."""
+
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int, str as _str, type as _type
+from collections.abc import Callable as _Callable, Iterator as _Iterator, Sequence as _Sequence
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+
+import numpy as _np
+
+from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.memory_format import memory_format as _memory_format
+from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
+from fastgrad.functions.searching import Histogram as _Histogram
+from fastgrad.functions.summaries import MinMax as _MinMax
+from fastgrad.places import device as _device
+from fastgrad.random import Generator as _Generator
+from fastgrad.tensor import Tensor as _Tensor
+from fastgrad.tensor.size import Size as _Size
+
+from fastgrad.random import Generator as Generator
+from fastgrad.cuda.gpus import OutOfMemoryError as OutOfMemoryError
+from fastgrad.tensor import Size as Size
+from fastgrad.tensor import Tensor as Tensor
+__version__: _str
+from fastgrad import accelerator as accelerator
+from fastgrad import amp as amp
+from fastgrad.amp.autocast_mode import autocast as autocast
+from fastgrad import autograd as autograd
+from fastgrad import backends as backends
+bfloat16: _dtype
+bool: _dtype
+from fastgrad.dtypes import can_cast as can_cast
+channels_last: _memory_format
+channels_last_3d: _memory_format
+from fastgrad.compiler import compile as compile
+from fastgrad import compiler as compiler
+contiguous_format: _memory_format
+from fastgrad import cuda as cuda
+from fastgrad import debug as debug
+default_generator: _Generator
+from fastgrad.places import device as device
+double: _dtype
+from fastgrad.dtypes import dtype as dtype
+e: _float
+from fastgrad.autograd.modes import enable_grad as enable_grad
+from fastgrad.dtypes import finfo as finfo
+float: _dtype
+float16: _dtype
+float32: _dtype
+float64: _dtype
+from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from fastgrad.places import get_default_device as get_default_device
+from fastgrad.dtypes import get_default_dtype as get_default_dtype
+from fastgrad.cuda.precision import get_float32_matmul_precision as get_float32_matmul_precision
+from fastgrad.native.host.threads import get_num_threads as get_num_threads
+from fastgrad.random import get_rng_state as get_rng_state
+half: _dtype
+from fastgrad.autograd.introspect import hooks as hooks
+from fastgrad.dtypes import iinfo as iinfo
+inf: _float
+from fastgrad.autograd.modes import inference_mode as inference_mode
+from fastgrad.random import initial_seed as initial_seed
+int: _dtype
+int32: _dtype
+int64: _dtype
+from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from fastgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from fastgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
+from fastgrad.autograd.modes import is_inference as is_inference
+from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from fastgrad import linalg as linalg
+from fastgrad.serialization import load as load
+long: _dtype
+from fastgrad.random import manual_seed as manual_seed
+from fastgrad.functions.memory_format import memory_format as memory_format
+nan: _float
+from fastgrad.autograd.native_hooks import native_hook as native_hook
+newaxis: None
+from fastgrad import nn as nn
+from fastgrad.autograd.modes import no_grad as no_grad
+from fastgrad import ops as ops
+from fastgrad import optim as optim
+pi: _float
+preserve_format: _memory_format
+from fastgrad import profiler as profiler
+from fastgrad.dtypes import promote_types as promote_types
+from fastgrad.serialization import save as save
+from fastgrad.random import seed as seed
+from fastgrad import serialization as serialization
+from fastgrad.places import set_default_device as set_default_device
+from fastgrad.dtypes import set_default_dtype as set_default_dtype
+from fastgrad.cuda.precision import set_float32_matmul_precision as set_float32_matmul_precision
+from fastgrad.autograd.modes import set_grad_enabled as set_grad_enabled
+from fastgrad.native.host.threads import set_num_threads as set_num_threads
+from fastgrad.formatting import set_printoptions as set_printoptions
+from fastgrad.random import set_rng_state as set_rng_state
+from fastgrad import special as special
+from fastgrad import testing as testing
+uint8: _dtype
+from fastgrad import utils as utils
+from fastgrad import version as version
+from fastgrad import viz as viz
+from fastgrad.warm import warmup as warmup
+def is_tensor(obj: object) -> _bool: ...
+def abs(input: _Tensor) -> _Tensor:
+    r"""The absolute value; at zero its gradient is zero."""
+def absolute(input: _Tensor) -> _Tensor:
+    r"""The absolute value; at zero its gradient is zero."""
+def acos(input: _Tensor) -> _Tensor:
+    r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
+def acosh(input: _Tensor) -> _Tensor:
+    r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+def add(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+    r"""``input + alpha * other``, broadcast and promoted."""
+def addbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+    r"""``beta * input`` plus `alpha` times the sum of the products of all pairs of matrices. See `baddbmm`."""
+def addcdiv(input: _Tensor, tensor1: _Tensor, tensor2: _Tensor, *, value: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+    r"""``input + value * tensor1 / tensor2``, broadcast and promoted. See `addcmul`."""
+def addcmul(input: _Tensor, tensor1: _Tensor, tensor2: _Tensor, *, value: _int | _float | _complex = 1) -> _Tensor:
+    r"""``input + value * tensor1 * tensor2``, broadcast and promoted."""
+def addmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _float = 1, alpha: _float = 1) -> _Tensor:
+    r"""``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product."""
+def addmv(input: _Tensor, mat: _Tensor, vec: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+    r"""``beta * input + alpha * (mat @ vec)``. See `addmm`."""
+def addr(input: _Tensor, vec1: _Tensor, vec2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+    r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
+def all(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""Whether all elements are not zero. See `sum` for the parameters."""
+def allclose(input: _Tensor, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+    r"""Whether all elements are close; see `isclose`."""
+def alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
+    r"""Elements set to the negative limit of `selu` with probability `p`; mean and variance stay."""
+def amax(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
+    r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
+    r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+def aminmax(input: _Tensor, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+    r"""The smallest and the largest value, over all dimensions or one."""
+def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""Whether any element is not zero. See `sum` for the parameters."""
+def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``start, start + step, ...`` below `end`."""
+def arccos(input: _Tensor) -> _Tensor:
+    r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
+def arccosh(input: _Tensor) -> _Tensor:
+    r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+def arcsin(input: _Tensor) -> _Tensor:
+    r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
+def arcsinh(input: _Tensor) -> _Tensor:
+    r"""The number whose hyperbolic sine is the input."""
+def arctan(input: _Tensor) -> _Tensor:
+    r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
+def arctan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
+def arctanh(input: _Tensor) -> _Tensor:
+    r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
+def argmax(input: _Tensor, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""The position of the largest value: the first of equals, a NaN before all."""
+def argmin(input: _Tensor, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""The position of the smallest value. See `argmax`."""
+def argsort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
+    r"""The places of the elements of a dimension in order. See `sort`."""
+def argwhere(input: _Tensor) -> _Tensor:
+    r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
+def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+    r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
+def asarray(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+    r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
+def asin(input: _Tensor) -> _Tensor:
+    r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
+def asinh(input: _Tensor) -> _Tensor:
+    r"""The number whose hyperbolic sine is the input."""
+def atan(input: _Tensor) -> _Tensor:
+    r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
+def atan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
+def atanh(input: _Tensor) -> _Tensor:
+    r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
+def atleast_1d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors with one dimension at least; of several a tuple."""
+def atleast_2d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors with two dimensions at least; new ones stand in front."""
+def atleast_3d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors with three dimensions at least; a vector lies along the second."""
+def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
+    r"""``beta * input + alpha * bmm(batch1, batch2)``."""
+def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
+    r"""Ones with the probabilities that the elements are, and zeros."""
+def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
+    r"""How often each non-negative integer stands in a vector."""
+def bitwise_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The bits that both integers have; of masks, where both hold."""
+def bitwise_left_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The bits of `input` moved up by `other` places."""
+def bitwise_not(input: _Tensor) -> _Tensor:
+    r"""All bits of integers inverted; of a mask, where it does not hold."""
+def bitwise_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The bits that one of two integers has; of masks, where one holds."""
+def bitwise_right_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The bits of `input` moved down by `other` places; the sign stays."""
+def bitwise_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The bits in which two integers differ; of masks, where they do."""
+def block_diag(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
+    r"""A matrix of matrices along its diagonal, with zeros beside them."""
+def bmm(input: _Tensor, mat2: _Tensor) -> _Tensor:
+    r"""The products of two equally long batches of matrices."""
+def broadcast_shapes(*shapes: _Any) -> _Tensor:
+    r"""The shape that tensors of these shapes are broadcast to."""
+def broadcast_tensors(*tensors: _Tensor | _Sequence[_Tensor]) -> tuple[_Tensor, ...]:
+    r"""Tensors expanded to their common shape."""
+def broadcast_to(input: _Tensor, size: _Sequence[_int]) -> _Tensor:
+    r"""Expanded to sizes."""
+def bucketize(input: _Tensor | _int | _float | _complex, boundaries: _Tensor, *, out_int32: _bool = False, right: _bool = False) -> _Tensor:
+    r"""The number of the interval between boundaries, which are in order, that each value lies in."""
+def cartesian_prod(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
+    r"""All combinations of elements of vectors, as rows."""
+def cat(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+def cdist(x1: _Tensor, x2: _Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_for_euclid_dist_if_necessary') -> _Tensor:
+    r"""The distances of order `p` between all rows of two tensors."""
+def ceil(input: _Tensor) -> _Tensor: ...
+def celu(input: _Tensor, alpha: _float = 1.0, inplace: _bool = False) -> _Tensor:
+    r"""X where it is positive, elsewhere ``alpha (exp(x / alpha) - 1)`` (Barron 2017)."""
+def celu_(input: _Tensor, alpha: _float = 1.0) -> _Tensor:
+    r"""`celu`, in place."""
+def chain_matmul(*matrices: _Any) -> _Tensor:
+    r"""The product of matrices, in the order with the fewest multiplications."""
+def channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
+    r"""Channels in another order: the first of each group, then the second of each, and so on (Zhang et al. 2018)."""
+def chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""At most `chunks` views of equal runs of a dimension."""
+def clamp(input: _Tensor, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
+    r"""``min(max(input, min), max)``, element by element."""
+def clamp_max(input: _Tensor, max: _Tensor | _int | _float | _complex | None) -> _Tensor:
+    r"""The smaller of element and bound. See `clamp`."""
+def clamp_min(input: _Tensor, min: _Tensor | _int | _float | _complex | None) -> _Tensor:
+    r"""The larger of element and bound. See `clamp`."""
+def clip(input: _Tensor, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
+    r"""``min(max(input, min), max)``, element by element."""
+def clone(input: _Tensor, *, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""A copy of a tensor, with history; see `Tensor.clone`."""
+def column_stack(tensors: _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors side by side, vectors as columns."""
+def combinations(input: _Tensor, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
+    r"""All combinations of `r` elements of a vector, as rows."""
+def concat(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+def concatenate(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""`input` with the sign of `other`, that of a zero as well."""
+def corrcoef(input: _Tensor) -> _Tensor:
+    r"""The correlations of variables, which are rows: covariances of what is scaled to the deviation 1."""
+def cos(input: _Tensor) -> _Tensor:
+    r"""The cosine of angles in radians."""
+def cosh(input: _Tensor) -> _Tensor:
+    r"""The hyperbolic cosine."""
+def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+    r"""How many elements are not zero, over all or some dimensions."""
+def cov(input: _Tensor, *, correction: _int = 1, fweights: _Tensor | None = None, aweights: _Tensor | None = None) -> _Tensor:
+    r"""The covariances of variables, which are rows."""
+def cross(input: _Tensor, other: _Tensor, dim: _int | None = None) -> _Tensor:
+    r"""The vector products of vectors of three elements."""
+def cumprod(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""Running products along a dimension."""
+def cumsum(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""Running sums along a dimension."""
+def cumulative_trapezoid(y: _Any, x: _Any = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
+    r"""The running integral of samples along a dimension. See `trapezoid`."""
+def deg2rad(input: _Tensor) -> _Tensor:
+    r"""Angles in degrees as radians."""
+def diag(input: _Tensor, diagonal: _int = 0) -> _Tensor:
+    r"""A vector as diagonal of a matrix, or the diagonal of a matrix as a copy."""
+def diag_embed(input: _Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
+    r"""Matrices with the last dimension as their diagonal and zeros beside it."""
+def diagflat(input: _Tensor, offset: _int = 0) -> _Tensor:
+    r"""All elements as the diagonal of a matrix."""
+def diagonal(input: _Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
+    r"""A view of a diagonal, as last dimension."""
+def diagonal_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
+    r"""A copy with `src` on a diagonal."""
+def diff(input: _Tensor, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
+    r"""Differences between neighbours along a dimension, taken `n` times."""
+def digamma(input: _Tensor) -> _Tensor:
+    r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
+def dist(input: _Tensor, other: _Tensor | _int | _float | _complex, p: _float = 2) -> _Tensor:
+    r"""The norm of order `p` of the difference of two tensors."""
+def div(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+    r"""``input / other``; integers give floats unless the quotient is rounded."""
+def divide(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+    r"""``input / other``; integers give floats unless the quotient is rounded."""
+def dot(input: _Tensor, tensor: _Tensor) -> _Tensor:
+    r"""The sum of the products of two vectors' elements."""
+def dsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+    r"""The same along the third dimension."""
+def dstack(tensors: _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors behind each other, along the third dimension."""
+def einsum(*args: _Any) -> _Tensor:
+    r"""Sums of products of tensors whose dimensions have names (Einstein's notation)."""
+def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor whose elements are not set."""
+def empty_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""A tensor of the same sizes whose elements are not set."""
+def eq(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input == other``."""
+def equal(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _bool:
+    r"""Whether two tensors have the same sizes and elements; NaN equals nothing."""
+def erf(input: _Tensor) -> _Tensor:
+    r"""The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
+def erfc(input: _Tensor) -> _Tensor:
+    r"""``1 - erf(input)``, exact where that is small."""
+def erfinv(input: _Tensor) -> _Tensor:
+    r"""The number whose error function is the input; NaN beyond 1."""
+def exp(input: _Tensor) -> _Tensor:
+    r"""The exponential."""
+def exp2(input: _Tensor) -> _Tensor:
+    r"""``2 ** input``."""
+def expm1(input: _Tensor) -> _Tensor:
+    r"""``exp(input) - 1``, exact near zero."""
+def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A matrix with ones on its diagonal."""
+def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
+    r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
+def fix(input: _Tensor) -> _Tensor: ...
+def flatten(input: _Tensor, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
+    r"""The dimensions from `start_dim` to `end_dim` as one."""
+def flip(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""The elements in reverse order along dimensions."""
+def fliplr(input: _Tensor) -> _Tensor:
+    r"""The second dimension backwards."""
+def flipud(input: _Tensor) -> _Tensor:
+    r"""The first dimension backwards."""
+def float_power(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input ** exponent`` in float64."""
+def floor(input: _Tensor) -> _Tensor: ...
+def floor_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+def fmax(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The larger of two elements; NaN only if both are."""
+def fmin(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The smaller of two elements; NaN only if both are."""
+def fmod(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+def frac(input: _Tensor) -> _Tensor:
+    r"""What stands behind the point, with the sign of the input."""
+def from_dlpack(ext_tensor: _Any, *, device: _device | _str | _int | None = None, copy: _bool | None = None) -> _Tensor:
+    r"""A tensor over the memory of an object of another library that speaks DLPack."""
+def from_numpy(ndarray: _np.ndarray) -> _Tensor:
+    r"""A tensor over the memory of an array: changes of one are changes of the other."""
+def full(size: _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor filled with a number."""
+def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""A tensor of the same sizes filled with a number; see `empty_like`."""
+def gather(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
+    r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
+def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The greatest common divisor of two integers, which is not negative."""
+def ge(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input >= other``."""
+def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
+    r"""Another name of `outer`."""
+def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input > other``."""
+def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input >= other``."""
+def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
+    r"""One step of a gated recurrent unit."""
+def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input > other``."""
+def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
+def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
+    r"""How many elements fall into each of `bins` equal intervals."""
+def histogram(input: _Tensor, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
+    r"""How many elements fall between neighbouring edges."""
+def hsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+    r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
+def hstack(tensors: _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors side by side: along the second dimension, vectors along their only one."""
+def hypot(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
+def i0(input: _Tensor) -> _Tensor:
+    r"""The modified Bessel function of the first kind of order 0."""
+def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+    r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+def index_copy(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+    r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+def index_fill(input: _Tensor, dim: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+    r"""A copy of `input` with a number in the slices that the index names."""
+def index_put(input: _Tensor, indices: _Sequence[_Tensor], values: _Tensor, accumulate: _bool = False) -> _Tensor:
+    r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
+def index_select(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
+    r"""The slices of a dimension that a vector of indices names."""
+def inner(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
+def is_complex(input: _Tensor) -> _bool:
+    r"""Whether the dtype of a tensor is a complex one: none is."""
+def is_floating_point(input: _Tensor) -> _bool:
+    r"""Whether the dtype of a tensor is a floating-point one."""
+def is_nonzero(input: _Tensor) -> _bool:
+    r"""Whether the only element of a tensor is not zero."""
+def isclose(input: _Tensor, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
+    r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
+def isfinite(input: _Tensor) -> _Tensor:
+    r"""Whether an element is neither infinite nor NaN."""
+def isin(elements: _Tensor | _int | _float | _complex, test_elements: _Tensor | _int | _float | _complex, *, assume_unique: _bool = False, invert: _bool = False) -> _Tensor:
+    r"""Whether each element is one of others."""
+def isinf(input: _Tensor) -> _Tensor:
+    r"""Whether an element is infinite."""
+def isnan(input: _Tensor) -> _Tensor:
+    r"""Whether an element is NaN."""
+def isneginf(input: _Tensor) -> _Tensor:
+    r"""Whether an element is minus infinity."""
+def isposinf(input: _Tensor) -> _Tensor:
+    r"""Whether an element is infinity."""
+def isreal(input: _Tensor) -> _Tensor:
+    r"""Whether an element is a real number: there are no others yet."""
+def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The Kronecker product: each element of `input` times all of `other`."""
+def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The least common multiple of two integers, which is not negative."""
+def ldexp(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input * 2 ** other``."""
+def le(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input <= other``."""
+def lerp(input: _Tensor, end: _Tensor, weight: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input + weight * (end - input)``, exact at both ends."""
+def less(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input < other``."""
+def less_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input <= other``."""
+def lgamma(input: _Tensor) -> _Tensor:
+    r"""The logarithm of the absolute value of the gamma function."""
+def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""`steps` values from `start` to `end`, equally far from each other, both ends included."""
+def log(input: _Tensor) -> _Tensor:
+    r"""The natural logarithm; NaN for negative numbers."""
+def log10(input: _Tensor) -> _Tensor:
+    r"""The logarithm to base 10."""
+def log1p(input: _Tensor) -> _Tensor:
+    r"""``log(1 + input)``, exact near zero."""
+def log2(input: _Tensor) -> _Tensor:
+    r"""The logarithm to base 2."""
+def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The logarithm of `softmax`, without overflow."""
+def logaddexp(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``log(exp(input) + exp(other))``, without overflow."""
+def logaddexp2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``log2(2 ** input + 2 ** other)``, without overflow."""
+def logical_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether neither element is zero."""
+def logical_not(input: _Tensor) -> _Tensor:
+    r"""Whether an element is zero."""
+def logical_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether an element of the two is not zero."""
+def logical_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether one element of the two, and one alone, is zero."""
+def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
+    r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
+def logspace(start: _Tensor | _int | _float | _complex, end: _Tensor | _int | _float | _complex, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""`steps` powers of `base`, whose exponents have equal distances from `start` to `end`."""
+def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
+    r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> tuple[_Tensor, _Tensor]:
+    r"""One step of a long short-term memory."""
+def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input < other``."""
+def masked_fill(input: _Tensor, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+    r"""A copy of `input` with `value` where the mask holds."""
+def masked_scatter(input: _Tensor, mask: _Tensor, source: _Tensor) -> _Tensor:
+    r"""A copy of `input` with the elements where a mask holds replaced by those of `source`, in their order."""
+def masked_select(input: _Tensor, mask: _Tensor) -> _Tensor:
+    r"""The elements where a mask holds, as a vector; both are broadcast."""
+def matmul(input: _Tensor, other: _Tensor) -> _Tensor:
+    r"""The matrix product, with vectors as rows or columns and batches broadcast."""
+def matrix_power(input: _Tensor, n: _int) -> _Tensor:
+    r"""A square matrix, or each of a batch, multiplied `n` times with itself."""
+@_overload
+def max(input: _Tensor) -> _Tensor:
+    r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+@_overload
+def max(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+@_overload
+def max(input: _Tensor, other: _Tensor) -> _Tensor:
+    r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+def maximum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The larger of two tensors' elements; NaN if either is."""
+def mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
+@_overload
+def median(input: _Tensor) -> _Tensor:
+    r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+@_overload
+def median(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+def meshgrid(*tensors: _Tensor | _Sequence[_Tensor], indexing: _Literal["ij", "xy"] | None = None) -> tuple[_Tensor, ...]:
+    r"""The coordinates of a grid, as views: one tensor for each vector, along its dimension."""
+@_overload
+def min(input: _Tensor) -> _Tensor:
+    r"""The smallest element. See `max`."""
+@_overload
+def min(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The smallest element. See `max`."""
+@_overload
+def min(input: _Tensor, other: _Tensor) -> _Tensor:
+    r"""The smallest element. See `max`."""
+def minimum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The smaller of two tensors' elements; NaN if either is."""
+def mm(input: _Tensor, mat2: _Tensor) -> _Tensor:
+    r"""The product of two matrices."""
+def mode(input: _Tensor, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
+def moveaxis(input: _Tensor, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
+    r"""Dimensions moved to other places, the rest in their order."""
+def movedim(input: _Tensor, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
+    r"""Dimensions moved to other places, the rest in their order."""
+def msort(input: _Tensor) -> _Tensor:
+    r"""The elements of the first dimension in order."""
+def mul(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input * other``."""
+def multinomial(input: _Tensor, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None) -> _Tensor:
+    r"""Draw indices of rows with probabilities in proportion to the elements."""
+def multiply(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input * other``."""
+def mv(input: _Tensor, vec: _Tensor) -> _Tensor:
+    r"""The product of a matrix and a vector."""
+def mvlgamma(input: _Tensor, p: _int) -> _Tensor:
+    r"""The logarithm of the gamma function of `p` dimensions."""
+def nan_to_num(input: _Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> _Tensor:
+    r"""The input with numbers in place of NaN and infinities."""
+def nanmean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The mean over dimensions of what is not NaN. See `mean`."""
+@_overload
+def nanmedian(input: _Tensor) -> _Tensor:
+    r"""The median of what is not NaN. See `median`."""
+@_overload
+def nanmedian(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The median of what is not NaN. See `median`."""
+def nanquantile(input: _Tensor, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+    r"""Quantiles of what is not NaN. See `quantile`."""
+def nansum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+def narrow(input: _Tensor, dim: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
+    r"""`length` positions of a dimension from `start` on."""
+def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
+    r"""`channel_shuffle` under another name."""
+def ne(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input != other``."""
+def neg(input: _Tensor) -> _Tensor:
+    r"""The negative, ``-input``."""
+def negative(input: _Tensor) -> _Tensor:
+    r"""The negative, ``-input``."""
+def nonzero(input: _Tensor, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
+    r"""The places of the elements that are not zero, in order."""
+def nonzero_static(input: _Tensor, *, size: _int, fill_value: _int = -1) -> _Tensor:
+    r"""The first `size` places of elements that are not zero, and rows of `fill_value` where there are fewer."""
+def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> _Tensor:
+    r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
+def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None) -> _Tensor:
+    r"""Normally distributed numbers with means and standard deviations element by element."""
+def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Whether ``input != other``."""
+def numel(input: _Tensor) -> _int:
+    r"""The number of elements of a tensor."""
+def ones(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor of ones."""
+def ones_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""A tensor of the same sizes filled with ones; see `empty_like`."""
+def outer(input: _Tensor, vec2: _Tensor) -> _Tensor:
+    r"""The products of each element of a vector with each of another."""
+def permute(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""The dimensions in another order."""
+def pixel_shuffle(input: _Tensor, upscale_factor: _int) -> _Tensor:
+    r"""Images of shape (..., C r r, H, W) as ones of shape (..., C, H r, W r) (Shi et al. 2016)."""
+def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:
+    r"""Images of shape (..., C, H r, W r) as ones of shape (..., C r r, H, W): the inverse of `pixel_shuffle`."""
+def polygamma(n: _int, input: _Tensor) -> _Tensor:
+    r"""The `n`-th derivative of `digamma`."""
+def positive(input: _Tensor) -> _Tensor:
+    r"""The input itself."""
+def pow(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input ** exponent``, broadcast and promoted."""
+def prod(input: _Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The product over one dimension, or over all. See `sum` for the parameters."""
+def put(input: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
+    r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
+def quantile(input: _Tensor, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+    r"""Quantiles of all elements, or along a dimension."""
+def rad2deg(input: _Tensor) -> _Tensor:
+    r"""Angles in radians as degrees."""
+def rand(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""Random numbers from the uniform distribution on [0, 1)."""
+def rand_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""Uniform random numbers in the sizes of a tensor; see `empty_like`."""
+def randint(low: _int, high: _int | None = None, size: _int | _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""Random integers from `low` (0 if not given) up to, not including, `high`."""
+def randint_like(input: _Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""Random integers in the sizes of a tensor; see `empty_like`."""
+def randn(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""Random numbers from the standard normal distribution."""
+def randn_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""Normal random numbers in the sizes of a tensor; see `empty_like`."""
+def randperm(n: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: None = None) -> _Tensor:
+    r"""The integers from 0 to ``n - 1`` in random order."""
+def ravel(input: _Tensor) -> _Tensor:
+    r"""All elements as one dimension."""
+def reciprocal(input: _Tensor) -> _Tensor:
+    r"""``1 / input``."""
+def relu(input: _Tensor) -> _Tensor:
+    r"""``max(input, 0)``; at zero its gradient is zero."""
+def remainder(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+def renorm(input: _Tensor, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
+    r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+def repeat_interleave(input: _Tensor, repeats: _int | _Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
+    r"""Each element of a dimension so many times, one behind the other."""
+def reshape(input: _Tensor, *shape: _int | _Sequence[_int]) -> _Tensor:
+    r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
+def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | _int | _float | _complex) -> _dtype:
+    r"""The dtype that an op over two operands gives."""
+def rnn_relu_cell(input: _Tensor, hx: _Tensor | None, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
+    r"""As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
+def rnn_tanh_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
+    r"""One step of a simple recurrent network: ``tanh(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)`` (Elman 1990)."""
+def roll(input: _Tensor, shifts: _int | _Sequence[_int], dims: _int | _Sequence[_int] = ...) -> _Tensor:
+    r"""The elements moved along dimensions; what leaves at the end comes in at the front."""
+def rot90(input: _Tensor, k: _int = 1, dims: _int | _Sequence[_int] = ...) -> _Tensor:
+    r"""Turned by 90 degrees, `k` times, from the first of two dimensions towards the second."""
+def round(input: _Tensor, *, decimals: _int = 0) -> _Tensor:
+    r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
+def row_stack(tensors: _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors below each other: along the first dimension, vectors as rows."""
+def rrelu(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False, inplace: _bool = False) -> _Tensor:
+    r"""X where it is positive, elsewhere x times a random number, drawn for each element (Xu et al. 2015)."""
+def rrelu_(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> _Tensor:
+    r"""`rrelu`, in place."""
+def rsqrt(input: _Tensor) -> _Tensor:
+    r"""``1 / sqrt(input)``."""
+def scatter(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+    r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+def scatter_add(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+def scatter_reduce(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+    r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
+def searchsorted(sorted_sequence: _Tensor, input: _Tensor | _int | _float | _complex, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: _Tensor | None = None) -> _Tensor:
+    r"""Where values would have to stand in rows that are in order."""
+def select(input: _Tensor, dim: _int, index: _int) -> _Tensor:
+    r"""The slice at one position of a dimension, which goes."""
+def select_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int, index: _int) -> _Tensor:
+    r"""A copy with `src` at one position of a dimension."""
+def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
+    r"""`elu` with the two numbers that keep mean and variance (Klambauer et al. 2017)."""
+def selu_(input: _Tensor) -> _Tensor:
+    r"""`selu`, in place."""
+def sigmoid(input: _Tensor) -> _Tensor:
+    r"""The logistic function, ``1 / (1 + exp(-input))``."""
+def sign(input: _Tensor) -> _Tensor:
+    r"""-1, 0 or 1, as a number is negative, zero or positive."""
+def signbit(input: _Tensor) -> _Tensor:
+    r"""Whether the sign is negative, that of a zero as well."""
+def sin(input: _Tensor) -> _Tensor:
+    r"""The sine of angles in radians."""
+def sinc(input: _Tensor) -> _Tensor:
+    r"""``sin(pi input) / (pi input)``, and 1 at zero."""
+def sinh(input: _Tensor) -> _Tensor:
+    r"""The hyperbolic sine."""
+def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
+    r"""A copy with `src` at a slice of a dimension."""
+def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""``exp(x) / sum(exp(x))`` along a dimension."""
+def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+    r"""The elements of a dimension in order, and where they stood."""
+def split(input: _Tensor, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
+def sqrt(input: _Tensor) -> _Tensor:
+    r"""The square root; NaN for negative numbers."""
+def square(input: _Tensor) -> _Tensor:
+    r"""The square, ``input ** 2``."""
+def squeeze(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+    r"""Without the dimensions of size 1, or without those named that have size 1."""
+def stack(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors of one shape along a new dimension."""
+def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
+    r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+def std_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
+    r"""The standard deviation and the mean over dimensions. See `var`."""
+def sub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+    r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+def subtract(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+    r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The sum over dimensions."""
+def swapaxes(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
+    r"""Two dimensions exchanged."""
+def swapdims(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
+    r"""Two dimensions exchanged."""
+def t(input: _Tensor) -> _Tensor:
+    r"""The transpose of a matrix; tensors of fewer dimensions as they are."""
+def take(input: _Tensor, index: _Tensor) -> _Tensor:
+    r"""The elements to which indices into all of them, row by row, point."""
+def take_along_dim(input: _Tensor, indices: _Tensor, dim: _int | None = None) -> _Tensor:
+    r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
+def tan(input: _Tensor) -> _Tensor:
+    r"""The tangent of angles in radians."""
+def tanh(input: _Tensor) -> _Tensor:
+    r"""The hyperbolic tangent."""
+def tensor(data: _Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A new tensor with a copy of data."""
+def tensor_split(input: _Tensor, indices_or_sections: _int | _Sequence[_int] | _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
+def tensordot(a: _Tensor, b: _Tensor, dims: _int | _Sequence[_int] = 2) -> _Tensor:
+    r"""Sums of products over dimensions of two tensors."""
+def threshold(input: _Tensor, threshold: _float, value: _float, inplace: _bool = False) -> _Tensor:
+    r"""X where it is above `threshold`, elsewhere `value`."""
+def threshold_(input: _Tensor, threshold: _float, value: _float) -> _Tensor:
+    r"""`threshold`, in place."""
+def tile(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""As `repeat`; missing repeats count as 1."""
+def topk(input: _Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+    r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
+def trace(input: _Tensor) -> _Tensor:
+    r"""The sum of the diagonal of a matrix."""
+def transpose(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
+    r"""Two dimensions exchanged."""
+def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
+    r"""The integral of samples along a dimension, by trapezoids."""
+def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
+    r"""The integral of samples along a dimension, by trapezoids."""
+def tril(input: _Tensor, diagonal: _int = 0) -> _Tensor:
+    r"""The lower triangle of the last two dimensions."""
+def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+    r"""Where the elements of the lower triangle of a matrix stand: a row of rows, a row of columns."""
+def triu(input: _Tensor, diagonal: _int = 0) -> _Tensor:
+    r"""The upper triangle of the last two dimensions."""
+def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+    r"""The same of the upper triangle."""
+def true_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""The exact quotient. See `div`."""
+def trunc(input: _Tensor) -> _Tensor: ...
+def unbind(input: _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""All slices along a dimension, as views."""
+def unflatten(input: _Tensor, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
+    r"""One dimension as several."""
+def unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+    r"""The distinct elements in order, or the distinct slices along a dimension."""
+def unique_consecutive(input: _Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+    r"""The elements, or the slices along a dimension, that differ from the one before."""
+def unsafe_chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Another name of `chunk`."""
+def unsqueeze(input: _Tensor, dim: _int) -> _Tensor:
+    r"""With a new dimension of size 1."""
+def vander(x: _Any, N: _Any = None, increasing: _bool = False) -> _Tensor:
+    r"""The powers of a vector's elements as columns, the highest first unless `increasing`."""
+def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
+    r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
+def var_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
+    r"""The variance and the mean over dimensions. See `var`."""
+def vdot(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Another name of `dot`, while there are no complex numbers."""
+def vsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+    r"""The same along the first dimension."""
+def vstack(tensors: _Sequence[_Tensor]) -> _Tensor:
+    r"""Tensors below each other: along the first dimension, vectors as rows."""
+@_overload
+def where(condition: _Tensor, input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input`` where the condition holds, else ``other``; without them the places where it holds."""
+@_overload
+def where(condition: _Tensor) -> tuple[_Tensor, ...]:
+    r"""``input`` where the condition holds, else ``other``; without them the places where it holds."""
+def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""``input * log(other)``, and 0 where `input` is 0."""
+def zeros(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor of zeros."""
+def zeros_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+    r"""A tensor of the same sizes filled with zeros; see `empty_like`."""

@@ -1,0 +1,984 @@
+"""Written by tools/stubs.py."""
+
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int, str as _str, type as _type
+from collections.abc import Callable as _Callable, Iterator as _Iterator, Sequence as _Sequence
+from typing import Any as _Any, Literal as _Literal, overload as _overload
+
+import numpy as _np
+
+from fastgrad.autograd.hooks import RemovableHandle as _RemovableHandle
+from fastgrad.cuda.streams import Stream as _Stream
+from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.memory_format import memory_format as _memory_format
+from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
+from fastgrad.functions.searching import Histogram as _Histogram
+from fastgrad.functions.summaries import MinMax as _MinMax
+from fastgrad.places import device as _device
+from fastgrad.random import Generator as _Generator
+from fastgrad.tensor.size import Size as _Size
+
+from fastgrad.native.build.loader import TensorBase
+from fastgrad.tensor.size import Size as Size
+
+class Tensor(TensorBase):  # type: ignore[misc]
+    def __init__(self, data: _Any = ...) -> None: ...
+    def __add__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __radd__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __iadd__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __sub__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rsub__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __isub__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __mul__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rmul__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __imul__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __truediv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rtruediv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __itruediv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __floordiv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rfloordiv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ifloordiv__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __mod__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rmod__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __imod__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __pow__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rpow__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __and__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rand__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __iand__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __or__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ror__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ior__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __xor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rxor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ixor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __matmul__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __lt__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __le__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __gt__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ge__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __eq__(self, other: object) -> _Tensor: ...  # type: ignore[override]
+    def __ne__(self, other: object) -> _Tensor: ...  # type: ignore[override]
+    def __neg__(self) -> _Tensor: ...
+    def __pos__(self) -> _Tensor: ...
+    def __abs__(self) -> _Tensor: ...
+    def __invert__(self) -> _Tensor: ...
+    def __bool__(self) -> _bool: ...
+    def __int__(self) -> _int: ...
+    def __float__(self) -> _float: ...
+    def __index__(self) -> _int: ...
+    def __len__(self) -> _int: ...
+    def __hash__(self) -> _int: ...
+    def __iter__(self) -> _Iterator[_Tensor]: ...
+    def __getitem__(self, index: _Any) -> _Tensor: ...
+    def __setitem__(self, index: _Any, value: _Any) -> None: ...
+    def __contains__(self, element: object) -> _bool: ...
+    T: _Tensor
+    _backward_hooks: _Any
+    _base: _Any
+    def _elements(self) -> _np.ndarray: ...
+    _grad: _Any
+    def _is_view(self) -> _bool: ...
+    _post_accumulate_grad_hooks: _Any
+    def _scalar(self) -> _Tensor: ...
+    def _set_post_accumulate_grad_hook(self, hook: _Any) -> None:
+        r"""Make `hook`, a `PostAccumulateGradHook`, the only post-accumulate hook of this leaf; None removes all."""
+    _version: _Any
+    def _warn_unserializable(self) -> None: ...
+    def abs(self) -> _Tensor:
+        r"""The absolute value; at zero its gradient is zero."""
+    def abs_(self) -> _Tensor:
+        r"""In-place form of `abs`."""
+    def absolute(self) -> _Tensor:
+        r"""The absolute value; at zero its gradient is zero."""
+    def absolute_(self) -> _Tensor:
+        r"""In-place form of `absolute`."""
+    def acos(self) -> _Tensor:
+        r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
+    def acos_(self) -> _Tensor:
+        r"""In-place form of `acos`."""
+    def acosh(self) -> _Tensor:
+        r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+    def acosh_(self) -> _Tensor:
+        r"""In-place form of `acosh`."""
+    def add(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``input + alpha * other``, broadcast and promoted."""
+    def add_(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``self += alpha * other``."""
+    def addbmm(self, batch1: _Tensor, batch2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""``beta * input`` plus `alpha` times the sum of the products of all pairs of matrices. See `baddbmm`."""
+    def addbmm_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addbmm`."""
+    def addcdiv(self, tensor1: _Tensor, tensor2: _Tensor, *, value: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""``input + value * tensor1 / tensor2``, broadcast and promoted. See `addcmul`."""
+    def addcdiv_(self, tensor1: _Tensor, tensor2: _Tensor, *, value: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addcdiv`."""
+    def addcmul(self, tensor1: _Tensor, tensor2: _Tensor, *, value: _int | _float | _complex = 1) -> _Tensor:
+        r"""``input + value * tensor1 * tensor2``, broadcast and promoted."""
+    def addcmul_(self, tensor1: _Tensor, tensor2: _Tensor, *, value: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addcmul`."""
+    def addmm(self, mat1: _Tensor, mat2: _Tensor, *, beta: _float = 1, alpha: _float = 1) -> _Tensor:
+        r"""``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product."""
+    def addmm_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addmm`."""
+    def addmv(self, mat: _Tensor, vec: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""``beta * input + alpha * (mat @ vec)``. See `addmm`."""
+    def addmv_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addmv`."""
+    def addr(self, vec1: _Tensor, vec2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
+    def addr_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `addr`."""
+    def all(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""Whether all elements are not zero. See `sum` for the parameters."""
+    def allclose(self, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+        r"""Whether all elements are close; see `isclose`."""
+    def amax(self, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
+        r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    def amin(self, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
+        r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    def aminmax(self, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+        r"""The smallest and the largest value, over all dimensions or one."""
+    def any(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""Whether any element is not zero. See `sum` for the parameters."""
+    def arccos(self) -> _Tensor:
+        r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
+    def arccos_(self) -> _Tensor:
+        r"""In-place form of `arccos`."""
+    def arccosh(self) -> _Tensor:
+        r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+    def arccosh_(self) -> _Tensor:
+        r"""In-place form of `arccosh`."""
+    def arcsin(self) -> _Tensor:
+        r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
+    def arcsin_(self) -> _Tensor:
+        r"""In-place form of `arcsin`."""
+    def arcsinh(self) -> _Tensor:
+        r"""The number whose hyperbolic sine is the input."""
+    def arcsinh_(self) -> _Tensor:
+        r"""In-place form of `arcsinh`."""
+    def arctan(self) -> _Tensor:
+        r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
+    def arctan2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
+    def arctan2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `arctan2`."""
+    def arctan_(self) -> _Tensor:
+        r"""In-place form of `arctan`."""
+    def arctanh(self) -> _Tensor:
+        r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
+    def arctanh_(self) -> _Tensor:
+        r"""In-place form of `arctanh`."""
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""The position of the largest value: the first of equals, a NaN before all."""
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""The position of the smallest value. See `argmax`."""
+    def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
+        r"""The places of the elements of a dimension in order. See `sort`."""
+    def argwhere(self) -> _Tensor:
+        r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
+    def asin(self) -> _Tensor:
+        r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
+    def asin_(self) -> _Tensor:
+        r"""In-place form of `asin`."""
+    def asinh(self) -> _Tensor:
+        r"""The number whose hyperbolic sine is the input."""
+    def asinh_(self) -> _Tensor:
+        r"""In-place form of `asinh`."""
+    def atan(self) -> _Tensor:
+        r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
+    def atan2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
+    def atan2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `atan2`."""
+    def atan_(self) -> _Tensor:
+        r"""In-place form of `atan`."""
+    def atanh(self) -> _Tensor:
+        r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
+    def atanh_(self) -> _Tensor:
+        r"""In-place form of `atanh`."""
+    def backward(self, gradient: _Any = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: _Any = None) -> None:
+        r"""Add the gradients of this tensor with regard to the leaves to their ``grad``."""
+    def baddbmm(self, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
+        r"""``beta * input + alpha * bmm(batch1, batch2)``."""
+    def baddbmm_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+        r"""In-place form of `baddbmm`."""
+    def bernoulli(self, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Ones with the probabilities that the elements are, and zeros."""
+    def bernoulli_(self, p: _float | _Tensor = 0.5, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with ones, each with probability `p`, and zeros, in place."""
+    def bfloat16(self) -> _Tensor:
+        r"""The tensor in bfloat16."""
+    def bincount(self, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
+        r"""How often each non-negative integer stands in a vector."""
+    def bitwise_and(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The bits that both integers have; of masks, where both hold."""
+    def bitwise_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `bitwise_and`."""
+    def bitwise_left_shift(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The bits of `input` moved up by `other` places."""
+    def bitwise_left_shift_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `bitwise_left_shift`."""
+    def bitwise_not(self) -> _Tensor:
+        r"""All bits of integers inverted; of a mask, where it does not hold."""
+    def bitwise_not_(self) -> _Tensor:
+        r"""In-place form of `bitwise_not`."""
+    def bitwise_or(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The bits that one of two integers has; of masks, where one holds."""
+    def bitwise_or_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `bitwise_or`."""
+    def bitwise_right_shift(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The bits of `input` moved down by `other` places; the sign stays."""
+    def bitwise_right_shift_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `bitwise_right_shift`."""
+    def bitwise_xor(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The bits in which two integers differ; of masks, where they do."""
+    def bitwise_xor_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `bitwise_xor`."""
+    def bmm(self, mat2: _Tensor) -> _Tensor:
+        r"""The products of two equally long batches of matrices."""
+    def bool(self) -> _Tensor:
+        r"""The tensor as truth values."""
+    def broadcast_to(self, size: _Sequence[_int]) -> _Tensor:
+        r"""Expanded to sizes."""
+    def byte(self) -> _Tensor:
+        r"""The tensor in uint8."""
+    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with numbers of the Cauchy distribution, ``sigma / (pi ((x - median)**2 + sigma**2))``, in place."""
+    def ceil(self) -> _Tensor: ...
+    def ceil_(self) -> _Tensor:
+        r"""In-place form of `ceil`."""
+    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""At most `chunks` views of equal runs of a dimension."""
+    def clamp(self, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
+        r"""``min(max(input, min), max)``, element by element."""
+    def clamp_(self, min: _Tensor | _int | _float | _complex | None = None, max: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
+        r"""Bound the elements, in place."""
+    def clamp_max(self, max: _Tensor | _int | _float | _complex | None) -> _Tensor:
+        r"""The smaller of element and bound. See `clamp`."""
+    def clamp_max_(self, max: _Tensor | _int | _float | _complex | None) -> _Tensor:
+        r"""In-place form of `clamp_max`."""
+    def clamp_min(self, min: _Tensor | _int | _float | _complex | None) -> _Tensor:
+        r"""The larger of element and bound. See `clamp`."""
+    def clamp_min_(self, min: _Tensor | _int | _float | _complex | None) -> _Tensor:
+        r"""In-place form of `clamp_min`."""
+    def clip(self, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
+        r"""``min(max(input, min), max)``, element by element."""
+    def clip_(self, min: _Tensor | _int | _float | _complex | None = None, max: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
+        r"""Bound the elements, in place."""
+    def clone(self, *, memory_format: _memory_format | None = None) -> _Tensor:
+        r"""A copy with history, which lies in memory as the tensor does or in another memory format."""
+    def combinations(self, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
+        r"""All combinations of `r` elements of a vector, as rows."""
+    def contiguous(self, memory_format: _memory_format = ...) -> _Tensor:
+        r"""The tensor itself if its elements lie row by row, or in the given memory format, else a copy that does."""
+    def copy_(self, source: _Tensor, non_blocking: _bool = False) -> _Tensor:
+        r"""Copy the elements of another tensor, broadcast and cast."""
+    def copysign(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`input` with the sign of `other`, that of a zero as well."""
+    def copysign_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `copysign`."""
+    def corrcoef(self) -> _Tensor:
+        r"""The correlations of variables, which are rows: covariances of what is scaled to the deviation 1."""
+    def cos(self) -> _Tensor:
+        r"""The cosine of angles in radians."""
+    def cos_(self) -> _Tensor:
+        r"""In-place form of `cos`."""
+    def cosh(self) -> _Tensor:
+        r"""The hyperbolic cosine."""
+    def cosh_(self) -> _Tensor:
+        r"""In-place form of `cosh`."""
+    def count_nonzero(self, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+        r"""How many elements are not zero, over all or some dimensions."""
+    def cov(self, *, correction: _int = 1, fweights: _Tensor | None = None, aweights: _Tensor | None = None) -> _Tensor:
+        r"""The covariances of variables, which are rows."""
+    def cpu(self, memory_format: _memory_format | None = None) -> _Tensor:
+        r"""The tensor on the CPU; itself if it is there."""
+    def cross(self, other: _Tensor, dim: _int | None = None) -> _Tensor:
+        r"""The vector products of vectors of three elements."""
+    def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+        r"""The tensor on a GPU; itself if it is there."""
+    def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""Running products along a dimension."""
+    def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""Running sums along a dimension."""
+    data: _Tensor
+    def data_ptr(self) -> _int:
+        r"""The address of the first element."""
+    def deg2rad(self) -> _Tensor:
+        r"""Angles in degrees as radians."""
+    def deg2rad_(self) -> _Tensor:
+        r"""In-place form of `deg2rad`."""
+    def detach(self) -> _Tensor:
+        r"""A tensor over the same memory without history."""
+    def detach_(self) -> _Tensor:
+        r"""Forget the history, in place."""
+    device: _device
+    def diag(self, diagonal: _int = 0) -> _Tensor:
+        r"""A vector as diagonal of a matrix, or the diagonal of a matrix as a copy."""
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
+        r"""Matrices with the last dimension as their diagonal and zeros beside it."""
+    def diagflat(self, offset: _int = 0) -> _Tensor:
+        r"""All elements as the diagonal of a matrix."""
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
+        r"""A view of a diagonal, as last dimension."""
+    def diagonal_scatter(self, src: _Tensor | _int | _float | _complex, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
+        r"""A copy with `src` on a diagonal."""
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
+        r"""Differences between neighbours along a dimension, taken `n` times."""
+    def digamma(self) -> _Tensor:
+        r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
+    def digamma_(self) -> _Tensor:
+        r"""In-place form of `digamma`."""
+    def dim(self) -> _int:
+        r"""The number of dimensions."""
+    def dist(self, other: _Tensor | _int | _float | _complex, p: _float = 2) -> _Tensor:
+        r"""The norm of order `p` of the difference of two tensors."""
+    def div(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+        r"""``input / other``; integers give floats unless the quotient is rounded."""
+    def div_(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+        r"""``self /= other``, rounded if asked for."""
+    def divide(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+        r"""``input / other``; integers give floats unless the quotient is rounded."""
+    def dot(self, tensor: _Tensor) -> _Tensor:
+        r"""The sum of the products of two vectors' elements."""
+    def double(self) -> _Tensor:
+        r"""The tensor in float64."""
+    def dsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+        r"""The same along the third dimension."""
+    dtype: _dtype
+    def element_size(self) -> _int:
+        r"""Bytes of an element."""
+    def eq(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input == other``."""
+    def eq_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `eq`."""
+    def equal(self, other: _Tensor | _int | _float | _complex) -> _bool:
+        r"""Whether two tensors have the same sizes and elements; NaN equals nothing."""
+    def erf(self) -> _Tensor:
+        r"""The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
+    def erf_(self) -> _Tensor:
+        r"""In-place form of `erf`."""
+    def erfc(self) -> _Tensor:
+        r"""``1 - erf(input)``, exact where that is small."""
+    def erfc_(self) -> _Tensor:
+        r"""In-place form of `erfc`."""
+    def erfinv(self) -> _Tensor:
+        r"""The number whose error function is the input; NaN beyond 1."""
+    def erfinv_(self) -> _Tensor:
+        r"""In-place form of `erfinv`."""
+    def exp(self) -> _Tensor:
+        r"""The exponential."""
+    def exp2(self) -> _Tensor:
+        r"""``2 ** input``."""
+    def exp2_(self) -> _Tensor:
+        r"""In-place form of `exp2`."""
+    def exp_(self) -> _Tensor:
+        r"""In-place form of `exp`."""
+    def expand(self, *sizes: _int | _Sequence[_int]) -> _Tensor:
+        r"""Dimensions of size 1 repeated without copying; -1 keeps a size."""
+    def expand_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Expanded to the sizes of another tensor."""
+    def expm1(self) -> _Tensor:
+        r"""``exp(input) - 1``, exact near zero."""
+    def expm1_(self) -> _Tensor:
+        r"""In-place form of `expm1`."""
+    def exponential_(self, lambd: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with numbers of the exponential distribution, ``lambd exp(-lambd x)``, in place."""
+    def fill_(self, value: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Set all elements to a number."""
+    def fix(self) -> _Tensor: ...
+    def fix_(self) -> _Tensor:
+        r"""In-place form of `fix`."""
+    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
+        r"""The dimensions from `start_dim` to `end_dim` as one."""
+    def flip(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""The elements in reverse order along dimensions."""
+    def fliplr(self) -> _Tensor:
+        r"""The second dimension backwards."""
+    def flipud(self) -> _Tensor:
+        r"""The first dimension backwards."""
+    def float(self) -> _Tensor:
+        r"""The tensor in float32."""
+    def float_power(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input ** exponent`` in float64."""
+    def float_power_(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `float_power`."""
+    def floor(self) -> _Tensor: ...
+    def floor_(self) -> _Tensor:
+        r"""In-place form of `floor`."""
+    def floor_divide(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def floor_divide_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``self //= other``."""
+    def fmax(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The larger of two elements; NaN only if both are."""
+    def fmax_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `fmax`."""
+    def fmin(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The smaller of two elements; NaN only if both are."""
+    def fmin_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `fmin`."""
+    def fmod(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def fmod_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `fmod`."""
+    def frac(self) -> _Tensor:
+        r"""What stands behind the point, with the sign of the input."""
+    def frac_(self) -> _Tensor:
+        r"""In-place form of `frac`."""
+    def gather(self, dim: _int, index: _Tensor) -> _Tensor:
+        r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
+    def gcd(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The greatest common divisor of two integers, which is not negative."""
+    def gcd_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `gcd`."""
+    def ge(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input >= other``."""
+    def ge_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `ge`."""
+    def geometric_(self, p: _float, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with numbers of the geometric distribution, ``p (1 - p)**(k - 1)`` for k = 1, 2, ..., in place."""
+    def ger(self, vec2: _Tensor) -> _Tensor:
+        r"""Another name of `outer`."""
+    def get_device(self) -> _int:
+        r"""The number of its GPU, -1 on the CPU."""
+    grad: _Tensor | None
+    grad_fn: _Any
+    def greater(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input > other``."""
+    def greater_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `greater`."""
+    def greater_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input >= other``."""
+    def greater_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `greater_equal`."""
+    def gt(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input > other``."""
+    def gt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `gt`."""
+    def half(self) -> _Tensor:
+        r"""The tensor in float16."""
+    def heaviside(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
+    def heaviside_(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `heaviside`."""
+    def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
+        r"""How many elements fall into each of `bins` equal intervals."""
+    def histogram(self, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
+        r"""How many elements fall between neighbouring edges."""
+    def hsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+        r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
+    def hypot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
+    def hypot_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `hypot`."""
+    def i0(self) -> _Tensor:
+        r"""The modified Bessel function of the first kind of order 0."""
+    def i0_(self) -> _Tensor:
+        r"""In-place form of `i0`."""
+    def index_add(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+        r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+    def index_add_(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+        r"""`index_add` in place."""
+    def index_copy(self, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+        r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+    def index_copy_(self, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+        r"""`index_copy` in place."""
+    def index_fill(self, dim: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+        r"""A copy of `input` with a number in the slices that the index names."""
+    def index_fill_(self, dim: _int, index: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`index_fill` in place."""
+    def index_put(self, indices: _Sequence[_Tensor], values: _Tensor, accumulate: _bool = False) -> _Tensor:
+        r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
+    def index_put_(self, indices: _Tensor, values: _Tensor | _int | _float | _complex, accumulate: _bool = False) -> _Tensor:
+        r"""`index_put` in place."""
+    def index_select(self, dim: _int, index: _Tensor) -> _Tensor:
+        r"""The slices of a dimension that a vector of indices names."""
+    def inner(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
+    def int(self) -> _Tensor:
+        r"""The tensor in int32."""
+    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
+        r"""Whether elements lie in row-major order, or in the given memory format, without gaps."""
+    is_cpu: _bool
+    is_cuda: _bool
+    def is_floating_point(self) -> _bool:
+        r"""Whether the dtype is a floating-point one."""
+    def is_inference(self) -> _bool:
+        r"""Whether it was made in inference mode."""
+    is_leaf: _bool
+    is_meta: _bool
+    def is_nonzero(self) -> _bool:
+        r"""Whether the only element of a tensor is not zero."""
+    def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
+        r"""Whether it lies in memory that `pin_memory` locked."""
+    def isclose(self, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
+        r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
+    def isfinite(self) -> _Tensor:
+        r"""Whether an element is neither infinite nor NaN."""
+    def isinf(self) -> _Tensor:
+        r"""Whether an element is infinite."""
+    def isnan(self) -> _Tensor:
+        r"""Whether an element is NaN."""
+    def isneginf(self) -> _Tensor:
+        r"""Whether an element is minus infinity."""
+    def isposinf(self) -> _Tensor:
+        r"""Whether an element is infinity."""
+    def isreal(self) -> _Tensor:
+        r"""Whether an element is a real number: there are no others yet."""
+    def item(self) -> _Tensor:
+        r"""The only element, as a Python number."""
+    itemsize: _int
+    def kron(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The Kronecker product: each element of `input` times all of `other`."""
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+    def lcm(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The least common multiple of two integers, which is not negative."""
+    def lcm_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `lcm`."""
+    def ldexp(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input * 2 ** other``."""
+    def ldexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `ldexp`."""
+    def le(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input <= other``."""
+    def le_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `le`."""
+    def lerp(self, end: _Tensor, weight: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input + weight * (end - input)``, exact at both ends."""
+    def lerp_(self, end: _Tensor | _int | _float | _complex, weight: _Tensor) -> _Tensor:
+        r"""In-place form of `lerp`."""
+    def less(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input < other``."""
+    def less_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `less`."""
+    def less_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input <= other``."""
+    def less_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `less_equal`."""
+    def lgamma(self) -> _Tensor:
+        r"""The logarithm of the absolute value of the gamma function."""
+    def lgamma_(self) -> _Tensor:
+        r"""In-place form of `lgamma`."""
+    def log(self) -> _Tensor:
+        r"""The natural logarithm; NaN for negative numbers."""
+    def log10(self) -> _Tensor:
+        r"""The logarithm to base 10."""
+    def log10_(self) -> _Tensor:
+        r"""In-place form of `log10`."""
+    def log1p(self) -> _Tensor:
+        r"""``log(1 + input)``, exact near zero."""
+    def log1p_(self) -> _Tensor:
+        r"""In-place form of `log1p`."""
+    def log2(self) -> _Tensor:
+        r"""The logarithm to base 2."""
+    def log2_(self) -> _Tensor:
+        r"""In-place form of `log2`."""
+    def log_(self) -> _Tensor:
+        r"""In-place form of `log`."""
+    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with numbers whose logarithm is normally distributed, in place."""
+    def log_softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The logarithm of `softmax`, without overflow."""
+    def logaddexp(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``log(exp(input) + exp(other))``, without overflow."""
+    def logaddexp2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``log2(2 ** input + 2 ** other)``, without overflow."""
+    def logaddexp2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `logaddexp2`."""
+    def logaddexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `logaddexp`."""
+    def logical_and(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether neither element is zero."""
+    def logical_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `logical_and`."""
+    def logical_not(self) -> _Tensor:
+        r"""Whether an element is zero."""
+    def logical_not_(self) -> _Tensor:
+        r"""In-place form of `logical_not`."""
+    def logical_or(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether an element of the two is not zero."""
+    def logical_or_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `logical_or`."""
+    def logical_xor(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether one element of the two, and one alone, is zero."""
+    def logical_xor_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `logical_xor`."""
+    def logit(self, eps: _float | None = None) -> _Tensor:
+        r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
+    def logit_(self, eps: _int | _float | _complex | None = None) -> _Tensor:
+        r"""In-place form of `logit`."""
+    def logsumexp(self, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
+        r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+    def long(self) -> _Tensor:
+        r"""The tensor in int64."""
+    def lt(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input < other``."""
+    def lt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `lt`."""
+    mT: _Tensor
+    def masked_fill(self, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+        r"""A copy of `input` with `value` where the mask holds."""
+    def masked_fill_(self, mask: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Set the elements where the mask holds to a number."""
+    def masked_scatter(self, mask: _Tensor, source: _Tensor) -> _Tensor:
+        r"""A copy of `input` with the elements where a mask holds replaced by those of `source`, in their order."""
+    def masked_scatter_(self, mask: _Tensor, source: _Tensor) -> _Tensor:
+        r"""`masked_scatter` in place."""
+    def masked_select(self, mask: _Tensor) -> _Tensor:
+        r"""The elements where a mask holds, as a vector; both are broadcast."""
+    def matmul(self, other: _Tensor) -> _Tensor:
+        r"""The matrix product, with vectors as rows or columns and batches broadcast."""
+    def matrix_power(self, n: _int) -> _Tensor:
+        r"""A square matrix, or each of a batch, multiplied `n` times with itself."""
+    @_overload
+    def max(self) -> _Tensor:
+        r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+    @_overload
+    def max(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+    @_overload
+    def max(self, other: _Tensor) -> _Tensor:
+        r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+    def maximum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The larger of two tensors' elements; NaN if either is."""
+    def mean(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
+    @_overload
+    def median(self) -> _Tensor:
+        r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+    @_overload
+    def median(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+    @_overload
+    def min(self) -> _Tensor:
+        r"""The smallest element. See `max`."""
+    @_overload
+    def min(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The smallest element. See `max`."""
+    @_overload
+    def min(self, other: _Tensor) -> _Tensor:
+        r"""The smallest element. See `max`."""
+    def minimum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The smaller of two tensors' elements; NaN if either is."""
+    def mm(self, mat2: _Tensor) -> _Tensor:
+        r"""The product of two matrices."""
+    def mode(self, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
+    def moveaxis(self, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
+        r"""Dimensions moved to other places, the rest in their order."""
+    def movedim(self, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
+        r"""Dimensions moved to other places, the rest in their order."""
+    def msort(self) -> _Tensor:
+        r"""The elements of the first dimension in order."""
+    def mul(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input * other``."""
+    def mul_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `mul`."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Draw indices of rows with probabilities in proportion to the elements."""
+    def multiply(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input * other``."""
+    def multiply_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `multiply`."""
+    def mv(self, vec: _Tensor) -> _Tensor:
+        r"""The product of a matrix and a vector."""
+    def mvlgamma(self, p: _int) -> _Tensor:
+        r"""The logarithm of the gamma function of `p` dimensions."""
+    def mvlgamma_(self, p: _int) -> _Tensor:
+        r"""In-place form of `mvlgamma`."""
+    def nan_to_num(self, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> _Tensor:
+        r"""The input with numbers in place of NaN and infinities."""
+    def nan_to_num_(self, nan: _Tensor | _int | _float | _complex | None = None, posinf: _Tensor | _int | _float | _complex | None = None, neginf: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
+        r"""In-place form of `nan_to_num`."""
+    def nanmean(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The mean over dimensions of what is not NaN. See `mean`."""
+    @_overload
+    def nanmedian(self) -> _Tensor:
+        r"""The median of what is not NaN. See `median`."""
+    @_overload
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The median of what is not NaN. See `median`."""
+    def nanquantile(self, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+        r"""Quantiles of what is not NaN. See `quantile`."""
+    def nansum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+    def narrow(self, dim: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
+        r"""`length` positions of a dimension from `start` on."""
+    def narrow_copy(self, dim: _int, start: _int, length: _int) -> _Tensor:
+        r"""A copy of what `narrow` gives."""
+    nbytes: _int
+    ndim: _int
+    def ndimension(self) -> _int:
+        r"""The number of dimensions."""
+    def ne(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input != other``."""
+    def ne_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `ne`."""
+    def neg(self) -> _Tensor:
+        r"""The negative, ``-input``."""
+    def neg_(self) -> _Tensor:
+        r"""In-place form of `neg`."""
+    def negative(self) -> _Tensor:
+        r"""The negative, ``-input``."""
+    def negative_(self) -> _Tensor:
+        r"""In-place form of `negative`."""
+    def nelement(self) -> _int:
+        r"""The number of elements."""
+    def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Elements not set, in this tensor's dtype."""
+    def new_full(self, size: _int | _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""One number, in this tensor's dtype."""
+    def new_ones(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Ones in this tensor's dtype."""
+    def new_tensor(self, data: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""A tensor of data in this tensor's dtype."""
+    def new_zeros(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Zeros in this tensor's dtype."""
+    def nonzero(self, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
+        r"""The places of the elements that are not zero, in order."""
+    def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> _Tensor:
+        r"""The first `size` places of elements that are not zero, and rows of `fill_value` where there are fewer."""
+    def norm(self, p: _Tensor | _int | _float | _complex | _str = 'fro', dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> _Tensor:
+        r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
+    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
+        r"""Fill a tensor with numbers of the normal distribution, in place."""
+    def not_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Whether ``input != other``."""
+    def not_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `not_equal`."""
+    def numel(self) -> _int:
+        r"""The number of elements."""
+    def numpy(self, *, force: _bool = False) -> _np.ndarray:
+        r"""A NumPy array over the same memory."""
+    def outer(self, vec2: _Tensor) -> _Tensor:
+        r"""The products of each element of a vector with each of another."""
+    output_nr: _int
+    def permute(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""The dimensions in another order."""
+    def pin_memory(self, device: _device | _str | _int | None = None) -> _Tensor:
+        r"""A copy in memory of the host's that is locked in its place; itself if it is there."""
+    def polygamma(self, n: _int) -> _Tensor:
+        r"""See `fastgrad.polygamma`."""
+    def polygamma_(self, n: _int) -> _Tensor:
+        r"""In-place form of `polygamma`."""
+    def positive(self) -> _Tensor:
+        r"""The input itself."""
+    def pow(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input ** exponent``, broadcast and promoted."""
+    def pow_(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``self **= exponent``."""
+    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The product over one dimension, or over all. See `sum` for the parameters."""
+    def put(self, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
+        r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
+    def put_(self, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
+        r"""`put` in place."""
+    def quantile(self, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+        r"""Quantiles of all elements, or along a dimension."""
+    def rad2deg(self) -> _Tensor:
+        r"""Angles in radians as degrees."""
+    def rad2deg_(self) -> _Tensor:
+        r"""In-place form of `rad2deg`."""
+    def random_(self, *bounds: _int | _float | _complex, generator: _Generator | None = None, **named: _Any) -> _Tensor:
+        r"""Fill a tensor with integers, each with the same probability, in place."""
+    def ravel(self) -> _Tensor:
+        r"""All elements as one dimension."""
+    def reciprocal(self) -> _Tensor:
+        r"""``1 / input``."""
+    def reciprocal_(self) -> _Tensor:
+        r"""In-place form of `reciprocal`."""
+    def record_stream(self, stream: _Stream) -> None:
+        r"""Say that a stream uses the tensor, which was made on another one."""
+    def register_hook(self, hook: _Callable[..., _Any], *, with_tensor: _bool = False, materialize: _bool = False) -> _RemovableHandle:
+        r"""Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed."""
+    def register_post_accumulate_grad_hook(self, hook: _Callable[..., _Any]) -> _RemovableHandle:
+        r"""Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf."""
+    def relu(self) -> _Tensor:
+        r"""``max(input, 0)``; at zero its gradient is zero."""
+    def relu_(self) -> _Tensor:
+        r"""In-place form of `relu`."""
+    def remainder(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def remainder_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``self %= other``."""
+    def renorm(self, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
+        r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+    def repeat(self, *repeats: _int | _Sequence[_int]) -> _Tensor:
+        r"""The tensor so many times along each dimension; further repeats in front make new dimensions."""
+    def repeat_interleave(self, repeats: _int | _Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
+        r"""Each element of a dimension so many times, one behind the other."""
+    requires_grad: _bool
+    def requires_grad_(self, requires_grad: _bool = True) -> _Tensor:
+        r"""Say whether gradients are wanted; of leaves only."""
+    def reshape(self, *shape: _int | _Sequence[_int]) -> _Tensor:
+        r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
+    def reshape_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In the sizes of another tensor."""
+    def retain_grad(self) -> None:
+        r"""Let backward passes write the gradient of this non-leaf to its ``grad``."""
+    retains_grad: _bool
+    def roll(self, shifts: _int | _Sequence[_int], dims: _int | _Sequence[_int] = ...) -> _Tensor:
+        r"""The elements moved along dimensions; what leaves at the end comes in at the front."""
+    def rot90(self, k: _int = 1, dims: _int | _Sequence[_int] = ...) -> _Tensor:
+        r"""Turned by 90 degrees, `k` times, from the first of two dimensions towards the second."""
+    def round(self, *, decimals: _int = 0) -> _Tensor:
+        r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
+    def round_(self) -> _Tensor:
+        r"""In-place form of `round`."""
+    def rsqrt(self) -> _Tensor:
+        r"""``1 / sqrt(input)``."""
+    def rsqrt_(self) -> _Tensor:
+        r"""In-place form of `rsqrt`."""
+    def scatter(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+        r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+    def scatter_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _Tensor | _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+        r"""`scatter` in place."""
+    def scatter_add(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+    def scatter_add_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`scatter_add` in place."""
+    def scatter_reduce(self, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
+    def scatter_reduce_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""`scatter_reduce` in place."""
+    def select(self, dim: _int, index: _int) -> _Tensor:
+        r"""The slice at one position of a dimension, which goes."""
+    def select_scatter(self, src: _Tensor | _int | _float | _complex, dim: _int, index: _int) -> _Tensor:
+        r"""A copy with `src` at one position of a dimension."""
+    def set_(self, source: _Tensor | None = ...) -> _Tensor:
+        r"""Let this tensor stand for the memory of another one, as a change in place."""
+    shape: _Size
+    def sigmoid(self) -> _Tensor:
+        r"""The logistic function, ``1 / (1 + exp(-input))``."""
+    def sigmoid_(self) -> _Tensor:
+        r"""In-place form of `sigmoid`."""
+    def sign(self) -> _Tensor:
+        r"""-1, 0 or 1, as a number is negative, zero or positive."""
+    def sign_(self) -> _Tensor:
+        r"""In-place form of `sign`."""
+    def signbit(self) -> _Tensor:
+        r"""Whether the sign is negative, that of a zero as well."""
+    def sin(self) -> _Tensor:
+        r"""The sine of angles in radians."""
+    def sin_(self) -> _Tensor:
+        r"""In-place form of `sin`."""
+    def sinc(self) -> _Tensor:
+        r"""``sin(pi input) / (pi input)``, and 1 at zero."""
+    def sinc_(self) -> _Tensor:
+        r"""In-place form of `sinc`."""
+    def sinh(self) -> _Tensor:
+        r"""The hyperbolic sine."""
+    def sinh_(self) -> _Tensor:
+        r"""In-place form of `sinh`."""
+    def size(self, dim: _int | None = None) -> _Tensor:
+        r"""The sizes, or the size of one dimension."""
+    def slice_scatter(self, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
+        r"""A copy with `src` at a slice of a dimension."""
+    def softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""``exp(x) / sum(exp(x))`` along a dimension."""
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+        r"""The elements of a dimension in order, and where they stood."""
+    def split(self, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
+    def sqrt(self) -> _Tensor:
+        r"""The square root; NaN for negative numbers."""
+    def sqrt_(self) -> _Tensor:
+        r"""In-place form of `sqrt`."""
+    def square(self) -> _Tensor:
+        r"""The square, ``input ** 2``."""
+    def square_(self) -> _Tensor:
+        r"""In-place form of `square`."""
+    def squeeze(self, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+        r"""Without the dimensions of size 1, or without those named that have size 1."""
+    def std(self, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
+        r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+    def storage_offset(self) -> _int:
+        r"""The first element's place in the storage, in elements."""
+    def stride(self, dim: _int | None = None) -> _Tensor:
+        r"""How many elements apart neighbours along each dimension lie in memory."""
+    def sub(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+    def sub_(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``self -= alpha * other``."""
+    def subtract(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+    def sum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The sum over dimensions."""
+    def swapaxes(self, dim0: _int, dim1: _int) -> _Tensor:
+        r"""Two dimensions exchanged."""
+    def swapdims(self, dim0: _int, dim1: _int) -> _Tensor:
+        r"""Two dimensions exchanged."""
+    def t(self) -> _Tensor:
+        r"""The transpose of a matrix; tensors of fewer dimensions as they are."""
+    def take(self, index: _Tensor) -> _Tensor:
+        r"""The elements to which indices into all of them, row by row, point."""
+    def take_along_dim(self, indices: _Tensor, dim: _int | None = None) -> _Tensor:
+        r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
+    def tan(self) -> _Tensor:
+        r"""The tangent of angles in radians."""
+    def tan_(self) -> _Tensor:
+        r"""In-place form of `tan`."""
+    def tanh(self) -> _Tensor:
+        r"""The hyperbolic tangent."""
+    def tanh_(self) -> _Tensor:
+        r"""In-place form of `tanh`."""
+    def tensor_split(self, indices_or_sections: _int | _Sequence[_int] | _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
+    def tile(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""As `repeat`; missing repeats count as 1."""
+    def to(self, *args: _Any, **kwargs: _Any) -> _Tensor:
+        r"""The tensor in another dtype or on another device; itself if nothing changes."""
+    def tolist(self) -> _Tensor:
+        r"""The elements as nested lists of Python numbers."""
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+        r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
+    def trace(self) -> _Tensor:
+        r"""The sum of the diagonal of a matrix."""
+    def transpose(self, dim0: _int, dim1: _int) -> _Tensor:
+        r"""Two dimensions exchanged."""
+    def tril(self, diagonal: _int = 0) -> _Tensor:
+        r"""The lower triangle of the last two dimensions."""
+    def triu(self, diagonal: _int = 0) -> _Tensor:
+        r"""The upper triangle of the last two dimensions."""
+    def true_divide(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The exact quotient. See `div`."""
+    def trunc(self) -> _Tensor: ...
+    def trunc_(self) -> _Tensor:
+        r"""In-place form of `trunc`."""
+    def type(self, dtype: _dtype | _str | None = None) -> _Tensor:
+        r"""The name of the tensor's type, or the tensor in another dtype."""
+    def type_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The tensor in the dtype of another."""
+    def unbind(self, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""All slices along a dimension, as views."""
+    def unflatten(self, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
+        r"""One dimension as several."""
+    def uniform_(self, *bounds: _float, generator: _Generator | None = None, **named: _float) -> _Tensor:
+        r"""Fill a tensor with numbers of the uniform distribution on [from, to), in place."""
+    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+        r"""The distinct elements in order, or the distinct slices along a dimension."""
+    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+        r"""The elements, or the slices along a dimension, that differ from the one before."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Another name of `chunk`."""
+    def unsqueeze(self, dim: _int) -> _Tensor:
+        r"""With a new dimension of size 1."""
+    def var(self, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
+        r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
+    def vdot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""Another name of `dot`, while there are no complex numbers."""
+    def view(self, *shape: _int | _Sequence[_int]) -> _Tensor:
+        r"""The same memory with other sizes; raises where strides do not allow it."""
+    def view_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""A view in the sizes of another tensor."""
+    def vsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
+        r"""The same along the first dimension."""
+    def where(self, condition: _Any, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""The tensor where the condition holds, else the other."""
+    def xlogy(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""``input * log(other)``, and 0 where `input` is 0."""
+    def xlogy_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `xlogy`."""
+    def zero_(self) -> _Tensor:
+        r"""Set all elements to zero."""
+
+_Tensor = Tensor
