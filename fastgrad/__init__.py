@@ -16,6 +16,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from fastgrad._version import __version__
+from fastgrad.absent import AbsentNameError as _AbsentNameError
 
 
 @_contextmanager
@@ -209,7 +210,7 @@ __all__ = [
 
 def __getattr__(name: str) -> _Any:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise _AbsentNameError(__name__, name)
     module = _LATER[name]
     if module is None:
         return _import_module(f"fastgrad.{name}")

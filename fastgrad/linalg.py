@@ -9,6 +9,7 @@ tensor(5.)
 
 from typing import Any
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.linalg import matmul
@@ -70,3 +71,5 @@ def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
 
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_power", "multi_dot", "vander", "vecdot", "vector_norm"]
+
+__getattr__ = _absent_from(__name__)

@@ -10,6 +10,7 @@ tensor([0.5000, 0.8413])
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.functions import elementwise, pointwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.plans import planned
@@ -76,3 +77,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+__getattr__ = _absent_from(__name__)

@@ -2,6 +2,7 @@
 vanishing in float16.
 """
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.amp.autocast_mode import (
     autocast,
     custom_bwd,
@@ -23,3 +24,5 @@ __all__ = [
     "is_autocast_cache_enabled",
     "is_autocast_enabled",
 ]
+
+__getattr__ = _absent_from(__name__)

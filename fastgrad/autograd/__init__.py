@@ -3,6 +3,7 @@
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from fastgrad.absent import AbsentNameError as _AbsentNameError
 from fastgrad.autograd import _functions, function, graph, segments  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
@@ -55,4 +56,4 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     if name == "profiler":  # imported by whoever profiles
         return _import_module("fastgrad.autograd.profiler")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _AbsentNameError(__name__, name)

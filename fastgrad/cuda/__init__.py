@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.absent import AbsentNameError
 from fastgrad.cuda.gpus import OutOfMemoryError
 from fastgrad.cuda.graphs import (
     CUDAGraph,
@@ -138,4 +139,4 @@ def __getattr__(name: str) -> Any:
         from fastgrad.cuda import random
 
         return tuple(random.generator(index) for index in range(device_count()))
-    raise AttributeError(f"module 'fastgrad.cuda' has no attribute '{name}'")
+    raise AbsentNameError(__name__, name)

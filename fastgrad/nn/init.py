@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation, sharing
 from fastgrad.functions.arguments import as_index, need_tensor, need_type
@@ -512,3 +513,5 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+__getattr__ = _absent_from(__name__)

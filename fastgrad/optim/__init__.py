@@ -1,5 +1,6 @@
 """Optimizers and schedules of their learning rates."""
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.optim import lr_scheduler, optimizer
 from fastgrad.optim.adagrad import Adagrad
 from fastgrad.optim.adam import Adam, AdamW
@@ -8,3 +9,5 @@ from fastgrad.optim.rmsprop import RMSprop
 from fastgrad.optim.sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler", "optimizer"]
+
+__getattr__ = _absent_from(__name__)

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fastgrad.absent import AbsentNameError
+
 if TYPE_CHECKING:
     from fastgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg, Interval
     from fastgrad.profiler.ranges import record_function
@@ -38,7 +40,7 @@ _PLACES = (
 
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AbsentNameError(__name__, name)
     for each, place in _PLACES.items():
         globals()[each] = getattr(import_module(f"{__name__}.{place}"), each)
     return globals()[name]

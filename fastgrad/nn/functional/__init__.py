@@ -1,5 +1,6 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.nn.functional.activations import (
     celu,
     celu_,
@@ -244,3 +245,5 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+__getattr__ = _absent_from(__name__)

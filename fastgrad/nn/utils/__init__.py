@@ -1,5 +1,6 @@
 """Helpers around parameters and their gradients."""
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.nn.utils import rnn
 from fastgrad.nn.utils.clip_grad import (
     clip_grad_norm_,
@@ -21,3 +22,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+__getattr__ = _absent_from(__name__)

@@ -1,5 +1,6 @@
 """Schedules of learning rates."""
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.optim.lr_scheduler.base import LRScheduler
 from fastgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from fastgrad.optim.lr_scheduler.formulas import (
@@ -30,3 +31,5 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+__getattr__ = _absent_from(__name__)

@@ -1,5 +1,6 @@
 """Data sets, and batches of them in order or at random, in the process that asks for them."""
 
+from fastgrad.absent import absent_from as _absent_from
 from fastgrad.utils.data.collate import default_collate, default_convert
 from fastgrad.utils.data.dataloader import DataLoader
 from fastgrad.utils.data.dataset import (
@@ -34,3 +35,5 @@ __all__ = [
     "default_convert",
     "random_split",
 ]
+
+__getattr__ = _absent_from(__name__)
