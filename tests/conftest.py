@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,32 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     return report
+
+
+SHARE = int(os.environ.get("FASTGRAD_TEST_SHARE", "1"))
+"""Of the samples of an op in a test of `tests/ops`, one in so many runs, and at least one."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With FASTGRAD_TEST_SHARE=3, let a third of the samples of every op run, the same ones every time."""
+    if SHARE > 1:
+        kept = list(share(items, SHARE))
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+def share(items: list[pytest.Item], n: int) -> Iterator[pytest.Item]:
+    """Of the tests of ops one in `n`, at least one of each function for each op; all others."""
+    seen: set[tuple[str, str]] = set()
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "id", "")
+        if "tests/ops/" not in item.nodeid or not parameters:
+            yield item
+            continue
+        op = (item.nodeid.partition("[")[0], parameters.partition("-")[0])
+        if op not in seen or zlib.crc32(item.nodeid.encode()) % n == 0:
+            seen.add(op)
+            yield item
 
 
 @pytest.fixture(scope="session")
