@@ -279,12 +279,6 @@ def test_inference_tensors():
         optimizer.step()
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
-def test_differentiable_is_refused(name):
-    with pytest.raises(NotImplementedError, match="differentiable"):
-        getattr(fg.optim, name)([fg.ones(1, requires_grad=True)], differentiable=True)
-
-
 @EACH
 def test_captured_steps_go_on(case):
     """The number of steps is counted by the kernel, so a replay is a step of its own."""
