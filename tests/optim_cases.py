@@ -58,8 +58,6 @@ def _new_cases() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "RAdam", {"lr": 0.1, "betas": (0.3, 0.5), "eps": 1e-3}
     yield from _product("Rprop", maximize=(False, True))
     yield "Rprop", {"lr": 0.1, "etas": (0.3, 1.8), "step_sizes": (1e-2, 0.2)}
-    yield from _product("Adafactor", **shared)
-    yield "Adafactor", {"lr": 0.1, "beta2_decay": -0.5, "eps": (1e-3, 1e-2), "d": 2.0}
 
 
 CASES = list(_cases())

@@ -88,7 +88,10 @@ class Step:
             return []
         names = list(self.factors)
         lines = ["steps = single(f, f.step)", *(f"{name} = single(f, f.{name})" for name in names)]
-        lines += ["if f.counted == 0:", "    steps = rounded(f, steps + 1.0)"]  # as a launch that is a part reads it
+        lines += [
+            "if f.counted == 0:",
+            "    steps = rounded(f, steps + 1.0)",
+        ]  # as a launch that is a part reads it
         for name in names:
             factor = self.call(f"factor_{name}", self.factors[name])
             lines.append(f"    {name} = rounded(f, {name} * rounded(f, {factor}))")
@@ -97,7 +100,11 @@ class Step:
 
     def values(self, variant: int, element: Callable[[str], str], extra: list[str]) -> str:
         """The call of an update, of an element of each tensor."""
-        arguments = [*map(element, self.variants[variant].tensors), *extra, *(["flags"] if self.flags else [])]
+        arguments = [
+            *map(element, self.variants[variant].tensors),
+            *extra,
+            *(["flags"] if self.flags else []),
+        ]
         return f"update{variant}({', '.join(arguments)})"
 
     def branches(self) -> list[str]:

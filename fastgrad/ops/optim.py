@@ -57,9 +57,7 @@ class MultiTensorOp(Op):
         self.formula = formula
         builder, options = (frame.name, {}) if formula is None else ("step", formula._asdict())
         optional = {name for absent, _ in options.get("updates", ()) for name in absent}
-        self._places = {
-            name: (*_OPTIONS.get(name, (name, -1)), name in branching) for name in self.settings
-        }
+        self._places = {name: (*_OPTIONS.get(name, (name, -1)), name in branching) for name in self.settings}
         kernel = Kernel(name, f"optim:{builder}", frame=frame, dtypes=FLOATS, hint=_FLOATING, **options)
         runtime_set("joins", joins(frame), kernel.id)
         super().__init__(
@@ -72,9 +70,7 @@ class MultiTensorOp(Op):
 
     def options_in(self, group: dict[str, Any]) -> list[Any]:
         """The settings, but for flags, from the options of a group of parameters."""
-        return [
-            group[key] if item < 0 else group[key][item] for key, item, _ in self._places.values()
-        ]
+        return [group[key] if item < 0 else group[key][item] for key, item, _ in self._places.values()]
 
     def __call__(
         self,

@@ -1,8 +1,8 @@
 """Optimizers and schedules of their learning rates."""
 
 from fastgrad.optim import lr_scheduler, optimizer, swa_utils
-from fastgrad.optim.adafactor import Adafactor
 from fastgrad.optim.adadelta import Adadelta
+from fastgrad.optim.adafactor import Adafactor
 from fastgrad.optim.adagrad import Adagrad
 from fastgrad.optim.adam import Adam, AdamW
 from fastgrad.optim.adamax import Adamax

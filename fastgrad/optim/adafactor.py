@@ -146,7 +146,7 @@ class Adafactor(Optimizer):
 
 
 def _rms(x: Any) -> float:
-    return float(x.norm(2).item()) / x.numel() ** 0.5
+    return float(x.norm(2).item()) / max(1, x.numel()) ** 0.5
 
 
 def _variance(state: dict[str, Any], grad: Any, weight: float, eps: float) -> Any:

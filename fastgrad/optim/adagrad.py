@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.functions.likeness import full_like
 from fastgrad.ops.optim import adagrad_step
@@ -54,7 +54,12 @@ class Adagrad(FormulaOptimizer):
     """
 
     _op = adagrad_step
-    _added = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+    _added: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.ops.optim import adam_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
@@ -60,7 +60,11 @@ class Adam(FormulaOptimizer):
     """
 
     _op = adam_step
-    _added = FormulaOptimizer._added | {"amsgrad": False, "decoupled_weight_decay": False, "fused": None}
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {
+        "amsgrad": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
 
     def __init__(
         self,

@@ -88,10 +88,12 @@ class ASGD(FormulaOptimizer):
         state["mu"] = zero_steps(p, 1.0)
         super()._init_state(group, p, state)
 
-    def _step_group(self, group: dict[str, Any]) -> None:
-        """The step, with the rates that the one before left, and the next rates."""
-        tensors = self._gather(group, asgd_step.tensors)
-        self._run(asgd_step, tensors, group)
+    def _step_groups(self) -> None:
+        """The steps of all groups, with the rates that those before left, and then the next rates."""
+        gathered = [(group, self._gather(group, asgd_step.tensors)) for group in self.param_groups]
+        for group, tensors in gathered:
+            self._run(asgd_step, tensors, group)
         size = len(asgd_step.tensors)
-        rates = [t for k, t in enumerate(tensors) if k % size >= size - len(asgd_rate.tensors)]
-        self._run(asgd_rate, rates, group, recorded=False)
+        for group, tensors in gathered:
+            rates = [t for k, t in enumerate(tensors) if k % size >= size - len(asgd_rate.tensors)]
+            self._run(asgd_rate, rates, group, recorded=False)

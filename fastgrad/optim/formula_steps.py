@@ -35,7 +35,7 @@ class FormulaOptimizer(Optimizer):
 
     _op: ClassVar[MultiTensorOp]
     _counted: ClassVar[Sequence[str]] = ("step",)
-    _added: ClassVar[Mapping[str, Any]] = {
+    _added: ClassVar[dict[str, Any]] = {
         "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
     }  # fmt: skip
 
@@ -68,9 +68,12 @@ class FormulaOptimizer(Optimizer):
             Computes the loss again; what it returns is returned.
         """
         loss = self._loss(closure)
+        self._step_groups()
+        return loss
+
+    def _step_groups(self) -> None:
         for group in self.param_groups:
             self._step_group(group)
-        return loss
 
     def _step_group(self, group: dict[str, Any]) -> None:
         absent = self._absent(group)
@@ -103,7 +106,9 @@ def _record(
     values = {k: v.squeeze() if isinstance(v, TensorBase) else v for k, v in settings.items()}
     names = [name for name in op.tensors if name not in absent]
     for k in range(0, len(tensors), len(names)):
-        _record_group(op, dict(zip(names, tensors[k : k + len(names)], strict=True)), {**values, "flags": flags}, absent)
+        _record_group(
+            op, dict(zip(names, tensors[k : k + len(names)], strict=True)), {**values, "flags": flags}, absent
+        )
 
 
 def _record_group(

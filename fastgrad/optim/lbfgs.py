@@ -17,7 +17,7 @@ LEAST_CURVATURE = 1e-10  # of a step that is remembered
 
 
 class _Point(NamedTuple):
-    """A step along the direction: its length, the loss there, the gradient, and the loss's slope along the direction."""
+    """A step along the direction: its length, the loss there, the gradient, and its slope along the direction."""
 
     t: float
     loss: float
@@ -43,7 +43,7 @@ class _Line(NamedTuple):
 
 
 def _cubic(a: _Point, b: _Point, bounds: tuple[float, float]) -> float:
-    """The least place, within bounds, of the cubic through two points with their slopes; the middle if there is none."""
+    """The least place within bounds of the cubic through two points with their slopes, or the middle."""
     if a.t > b.t:
         a, b = b, a
     if a.t != b.t:

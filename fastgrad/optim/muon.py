@@ -20,7 +20,7 @@ _RATIOS: dict[Any, Callable[[int, int], float]] = {
 
 
 def orthogonalized(g: Any, coefficients: Any, steps: int, eps: float) -> Any:
-    """A matrix with the singular vectors of `g` and singular values near one, by steps of Newton and Schulz in bfloat16.
+    """A matrix with the singular vectors of `g` and values near one, by steps of Newton and Schulz in bfloat16.
 
     Parameters
     ----------
@@ -43,7 +43,9 @@ def orthogonalized(g: Any, coefficients: Any, steps: int, eps: float) -> Any:
         If `g` is no matrix, there are too many steps, or not three coefficients.
     """
     if steps >= 100:
-        raise ValueError(f"Number of steps must be less than 100 for computational efficiency, but got {steps}")
+        raise ValueError(
+            f"Number of steps must be less than 100 for computational efficiency, but got {steps}"
+        )
     if g.dim() != 2:
         raise ValueError(f"Input tensor gradient must be a 2D matrix, but has sizes {list(g.shape)}")
     if len(coefficients) != 3:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.ops.optim import nadam_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
@@ -60,7 +60,7 @@ class NAdam(FormulaOptimizer):
 
     _op = nadam_step
     _counted = ("step", "mu_product")
-    _added = FormulaOptimizer._added | {"decoupled_weight_decay": False}
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {"decoupled_weight_decay": False}
 
     def __init__(
         self,

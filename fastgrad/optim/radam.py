@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.ops.optim import radam_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
@@ -59,7 +59,7 @@ class RAdam(FormulaOptimizer):
     """
 
     _op = radam_step
-    _added = FormulaOptimizer._added | {"decoupled_weight_decay": False}
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {"decoupled_weight_decay": False}
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.ops.optim import rmsprop_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
@@ -56,7 +56,7 @@ class RMSprop(FormulaOptimizer):
     """
 
     _op = rmsprop_step
-    _added = FormulaOptimizer._added | {"momentum": 0, "centered": False}
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {"momentum": 0, "centered": False}
 
     def __init__(
         self,

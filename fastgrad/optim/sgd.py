@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.autograd.modes import enable_grad
 from fastgrad.functions.likeness import empty_like
@@ -60,7 +60,13 @@ class SGD(FormulaOptimizer):
 
     _op = sgd_step
     _counted = ()
-    _added = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+    _added: ClassVar[dict[str, Any]] = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
 
     def __init__(
         self,

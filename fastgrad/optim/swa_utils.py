@@ -1,4 +1,4 @@
-"""Averages of the weights of models over their training: stochastic weight averaging and exponential moving averages."""
+"""Averages of the weights of models over their training: stochastic weight averaging, exponential moving averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import int64
 from fastgrad.functions.creation import tensor
-from fastgrad.nn.modules.batchnorm import _BatchNorm
+from fastgrad.nn.modules import batchnorm
 from fastgrad.nn.modules.module import Module
 from fastgrad.optim.lr_scheduler.base import LRScheduler, per_group
 from fastgrad.optim.optimizer import Optimizer
@@ -273,7 +273,9 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     >>> model.running_mean
     tensor([2.])
     """
-    momenta = {module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)}
+    momenta = {
+        module: module.momentum for module in model.modules() if isinstance(module, batchnorm._BatchNorm)
+    }
     if not momenta:
         return
     training = model.training

@@ -85,7 +85,7 @@ SCHEDULES: dict[str, Any] = {
     "sequential": sequential,
     "chained": chained,
 }  # fmt: skip
-CHAINABLE = [n for n in SCHEDULES if not n.startswith(("plateau", "sequential", "chained"))]
+CHAINABLE = [n for n in SCHEDULES if not n.startswith(("plateau", "sequential", "chained", "swa"))]
 
 
 def optimizer_of(lib: ModuleType, kind: str = "SGD") -> Any:

@@ -82,7 +82,10 @@ def _step_text(of: Step, threads: int) -> str:
     for k, head in enumerate(of.branches()):
         written = of.variants[k].written
         values = of.values(k, lambda name: f"load(f.{name}, i)", extra)
-        lines += [f"            {head}", f"                {''.join(f'v{j}, ' for j in range(len(written)))}= {values}"]
+        lines += [
+            f"            {head}",
+            f"                {''.join(f'v{j}, ' for j in range(len(written)))}= {values}",
+        ]
         lines += [f"                store(f.{name}, i, v{j})" for j, name in enumerate(written)]
     return "\n".join([*lines, "            i += step"]) + "\n"
 

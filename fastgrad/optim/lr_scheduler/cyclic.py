@@ -40,7 +40,7 @@ class CyclicLR(LRScheduler):
     scale_fn : callable, optional
         How high it is, in place of a mode.
     scale_mode : str
-        ``"cycle"`` if `scale_fn` takes the number of the cycle, from 1 on, ``"iterations"`` if it takes that of the step.
+        ``"cycle"`` if `scale_fn` takes the number of the cycle, from 1 on, ``"iterations"`` if that of the step.
     cycle_momentum : bool
         Momentum, or the first beta, goes from `max_momentum` to `base_momentum` and back.
     base_momentum, max_momentum : float or list of float
@@ -93,7 +93,9 @@ class CyclicLR(LRScheduler):
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
         self.step_ratio = up / self.total_size
         if mode not in _MODES and scale_fn is None:
-            raise ValueError(f"mode is invalid and scale_fn is None: mode must be one of {_MODES}, but is {mode!r}")
+            raise ValueError(
+                f"mode is invalid and scale_fn is None: mode must be one of {_MODES}, but is {mode!r}"
+            )
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
@@ -134,7 +136,9 @@ class CyclicLR(LRScheduler):
             bounds = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, least, most in bounds:
                 set_momentum(group, self.use_beta1, most - (most - least) * height)
-        return [least + (most - least) * height for least, most in zip(self.base_lrs, self.max_lrs, strict=True)]
+        return [
+            least + (most - least) * height for least, most in zip(self.base_lrs, self.max_lrs, strict=True)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """All attributes but the optimizer; of `scale_fn` only the attributes of an object."""
