@@ -87,7 +87,7 @@ def _zoom(line: _Line, ends: list[_Point], k: int, most: int) -> tuple[_Point, i
     stuck = False
     while k < most and abs(ends[1].t - ends[0].t) * line.width >= line.tolerance:
         first, last = sorted(end.t for end in ends)
-        t, margin = _cubic(*ends, (first, last)), 0.1 * (last - first)
+        t, margin = _cubic(ends[0], ends[1], (first, last)), 0.1 * (last - first)
         near = min(last - t, t - first) < margin
         if near and (stuck or t >= last or t <= first):
             t = last - margin if abs(t - last) < abs(t - first) else first + margin

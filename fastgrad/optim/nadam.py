@@ -55,7 +55,7 @@ class NAdam(FormulaOptimizer):
     >>> (w * w).sum().backward()
     >>> optimizer.step()
     >>> w.detach()
-    tensor([ 0.8654, -1.8654])
+    tensor([ 0.8944, -1.8944])
     """
 
     _op = nadam_step
