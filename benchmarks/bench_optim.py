@@ -13,6 +13,12 @@ OPTIMIZERS: dict[str, Any] = {
     "Adam": fg.optim.Adam,
     "RMSprop": fg.optim.RMSprop,
     "Adagrad": fg.optim.Adagrad,
+    "Adadelta": fg.optim.Adadelta,
+    "Adamax": fg.optim.Adamax,
+    "ASGD": fg.optim.ASGD,
+    "NAdam": fg.optim.NAdam,
+    "RAdam": fg.optim.RAdam,
+    "Rprop": fg.optim.Rprop,
 }
 SHAPES = {"small": [(64, 64)] * 200, "large": [(10_000_000,)]}
 

@@ -41,12 +41,30 @@ def _cases() -> Iterator[tuple[str, dict[str, Any]]]:
         "Adagrad", weight_decay=(0, 0.1), lr_decay=(0, 0.1), initial_accumulator_value=(0, 0.5),
         maximize=(False, True),
     )  # fmt: skip
+    yield from _new_cases()
+
+
+def _new_cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    shared = {"weight_decay": (0, 0.1), "maximize": (False, True)}
+    yield from _product("Adadelta", **shared)
+    yield "Adadelta", {"lr": 0.1, "rho": 0.5, "eps": 1e-3}
+    yield from _product("Adamax", **shared)
+    yield "Adamax", {"lr": 0.1, "betas": (0.3, 0.8), "eps": 1e-3}
+    yield from _product("ASGD", **shared, t0=(1e6, 3))
+    yield "ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.5}
+    yield from _product("NAdam", **shared, decoupled_weight_decay=(False, True))
+    yield "NAdam", {"lr": 0.1, "betas": (0.3, 0.8), "eps": 1e-3, "momentum_decay": 0.5}
+    yield from _product("RAdam", **shared, decoupled_weight_decay=(False, True))
+    yield "RAdam", {"lr": 0.1, "betas": (0.3, 0.5), "eps": 1e-3}
+    yield from _product("Rprop", maximize=(False, True))
+    yield "Rprop", {"lr": 0.1, "etas": (0.3, 1.8), "step_sizes": (1e-2, 0.2)}
 
 
 CASES = list(_cases())
 ONE_OF_EACH = [
     ("SGD", {"momentum": 0.9}), ("Adam", {"amsgrad": True}), ("AdamW", {}),
     ("RMSprop", {"momentum": 0.9, "centered": True}), ("Adagrad", {"lr_decay": 0.1}),
+    ("Adadelta", {}), ("Adamax", {}), ("ASGD", {"t0": 3, "lambd": 0.1}), ("NAdam", {}), ("RAdam", {}), ("Rprop", {}),
 ]  # fmt: skip
 
 

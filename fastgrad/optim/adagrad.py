@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from fastgrad.functions.likeness import full_like
-from fastgrad.native.contracts.ops import MAXIMIZE
 from fastgrad.ops.optim import adagrad_step
-from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps
+from fastgrad.optim.formula_steps import FormulaOptimizer
+from fastgrad.optim.options import check_options, check_range
 
 
-class Adagrad(Optimizer):
+class Adagrad(FormulaOptimizer):
     """Adagrad: each element of the gradient divided by the root of the sum of its squares.
 
     With gradient g, decay eta of the learning rate and weight decay lambda the t-th step is::
@@ -31,7 +29,7 @@ class Adagrad(Optimizer):
         Change nothing: a step is one compiled call in any case.
     maximize : bool
     differentiable : bool
-        Only False.
+        Whether autograd records the steps.
 
     Raises
     ------
@@ -54,6 +52,14 @@ class Adagrad(Optimizer):
     >>> w.detach()
     tensor([0.9000])
     """
+
+    _op = adagrad_step
+    _added: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
 
     def __init__(
         self,
@@ -87,32 +93,6 @@ class Adagrad(Optimizer):
             for p in group["params"]:
                 self._init_state(group, p, self.state[p])
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("foreach", None)
-            group.setdefault("fused", None)
-            group.setdefault("maximize", False)
-            group.setdefault("differentiable", False)
-        count_steps_in_tensors(self)
-
     def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        state["step"] = zero_steps(p)
         state["sum"] = full_like(p, self.defaults["initial_accumulator_value"])
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters that have a gradient.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss again; what it returns is returned.
-        """
-        loss = self._loss(closure)
-        for group in self.param_groups:
-            adagrad_step(
-                self._gather(group, adagrad_step.tensors),
-                group["lr"], group["lr_decay"], group["eps"], group["weight_decay"],
-                flags=MAXIMIZE if group["maximize"] else 0, of=(self, group),
-            )  # fmt: skip
-        return loss
+        super()._init_state(group, p, state)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from fastgrad.functions.likeness import zeros_like
-from fastgrad.native.contracts.ops import DECOUPLED, MAXIMIZE
 from fastgrad.ops.optim import adam_step
-from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps
+from fastgrad.optim.formula_steps import FormulaOptimizer
+from fastgrad.optim.options import check_betas, check_options, check_range
 
 
-class Adam(Optimizer):
+class Adam(FormulaOptimizer):
     """Adam: steps along the averaged gradient, each element scaled by its averaged square.
 
     With gradient g, betas b1 and b2 and weight decay lambda the t-th step is::
@@ -37,7 +34,7 @@ class Adam(Optimizer):
     foreach, fused, capturable : bool
         Change nothing: a step is one compiled call in any case, and counts steps by itself, so that it can be captured.
     differentiable : bool
-        Only False.
+        Whether autograd records the steps.
 
     Raises
     ------
@@ -62,6 +59,13 @@ class Adam(Optimizer):
     tensor([ 0.9000, -1.9000])
     """
 
+    _op = adam_step
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {
+        "amsgrad": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+
     def __init__(
         self,
         params: Any,
@@ -81,10 +85,7 @@ class Adam(Optimizer):
         check_options(foreach=foreach, fused=fused, differentiable=differentiable, lr=lr)
         check_range("learning rate", lr)
         check_range("epsilon value", eps)
-        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
-            raise ValueError(f"Invalid betas: {betas}; expected a tuple of two numbers")
-        check_range("beta parameter at index 0", betas[0], below=1.0)
-        check_range("beta parameter at index 1", betas[1], below=1.0)
+        check_betas(betas)
         check_range("weight_decay value", weight_decay)
         super().__init__(
             params,
@@ -95,40 +96,8 @@ class Adam(Optimizer):
             },
         )  # fmt: skip
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name in ("amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay"):
-                group.setdefault(name, False)
-            group.setdefault("foreach", None)
-            group.setdefault("fused", None)
-        count_steps_in_tensors(self)
-
-    def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        state["step"] = zero_steps(p)
-        state["exp_avg"] = zeros_like(p)
-        state["exp_avg_sq"] = zeros_like(p)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = zeros_like(p)
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters that have a gradient.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss again; what it returns is returned.
-        """
-        loss = self._loss(closure)
-        for group in self.param_groups:
-            absent = () if group["amsgrad"] else ("max_exp_avg_sq",)
-            decoupled = DECOUPLED if group["decoupled_weight_decay"] else 0
-            adam_step(
-                self._gather(group, adam_step.tensors, absent),
-                group["lr"], *group["betas"], group["eps"], group["weight_decay"],
-                flags=decoupled | (MAXIMIZE if group["maximize"] else 0), absent=absent, of=(self, group),
-            )  # fmt: skip
-        return loss
+    def _absent(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return () if group["amsgrad"] else ("max_exp_avg_sq",)
 
 
 class AdamW(Adam):
@@ -145,7 +114,7 @@ class AdamW(Adam):
     foreach, fused, capturable : bool
         Change nothing, see `Adam`.
     differentiable : bool
-        Only False.
+        Whether autograd records the steps.
 
     Raises
     ------

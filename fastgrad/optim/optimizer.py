@@ -313,7 +313,7 @@ class Optimizer:
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}"
                 )
-            if not (p.is_leaf or p.retains_grad):
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor: give its leaf, or detach() it first")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.dtypes import float32, float64, get_default_dtype
 from fastgrad.functions.creation import tensor
 from fastgrad.native.build.loader import TensorBase
-from fastgrad.optim.optimizer import Optimizer
 
 
 def scalar(value: Any) -> float:
@@ -28,8 +28,6 @@ def check_options(
         For a tensor as `lr` with more or less than one element.
     RuntimeError
         If options exclude each other.
-    NotImplementedError
-        For ``differentiable=True``.
     """
     if isinstance(lr, TensorBase) and lr.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, but has sizes {list(lr.shape)}")
@@ -37,10 +35,6 @@ def check_options(
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if differentiable:
-        raise NotImplementedError(
-            "differentiable=True is not supported: a step is not recorded; compute the new parameters with ops instead"
-        )
 
 
 def check_range(name: str, value: Any, below: float | None = None) -> None:
@@ -51,15 +45,29 @@ def check_range(name: str, value: Any, below: float | None = None) -> None:
         raise ValueError(f"Invalid {name}: {value}; it must be {expected}")
 
 
+def check_pair(name: str, value: Any) -> Any:
+    """The option if it is a pair; ValueError else."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ValueError(f"Invalid {name}: {value}; expected a tuple of two numbers")
+    return value
+
+
+def check_betas(betas: Any) -> None:
+    """Raise ValueError for betas that are no pair of numbers from 0 up to, but without, 1."""
+    for k, beta in enumerate(check_pair("betas", betas)):
+        check_range(f"beta parameter at index {k}", beta, below=1.0)
+
+
 def zero_steps(p: Any, steps: Any = 0.0) -> Any:
     """The number of steps as the state holds it: a tensor, counted by the kernel."""
     return tensor(float(steps), dtype=float64 if get_default_dtype() is float64 else float32, device=p.device)
 
 
-def count_steps_in_tensors(optimizer: Optimizer) -> None:
-    """Let states that count their steps in Python numbers, as old checkpoints do, count them in tensors."""
-    for group in optimizer.param_groups:
-        for p in group["params"]:
-            state = optimizer.state.get(p)
-            if state and not isinstance(state["step"], TensorBase):
-                state["step"] = zero_steps(p, state["step"])
+def as_numbers(p: Any, state: dict[str, Any], names: Sequence[str]) -> None:
+    """Let a state count in tensors what old checkpoints count in Python numbers, all of the dtype of its steps."""
+    for name in names:
+        value = state[name]
+        if not isinstance(value, TensorBase):
+            state[name] = zero_steps(p, value)
+        elif name != "step":  # loading has brought it to the parameter's dtype
+            state[name] = value.to(dtype=state["step"].dtype)

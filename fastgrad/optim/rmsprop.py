@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from fastgrad.functions.likeness import zeros_like
-from fastgrad.native.contracts.ops import MAXIMIZE
 from fastgrad.ops.optim import rmsprop_step
-from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import check_options, check_range, count_steps_in_tensors, zero_steps
+from fastgrad.optim.formula_steps import FormulaOptimizer
+from fastgrad.optim.options import check_options, check_range
 
 
-class RMSprop(Optimizer):
+class RMSprop(FormulaOptimizer):
     """RMSprop: each element of the gradient divided by the root of its averaged square.
 
     With gradient g, smoothing alpha, momentum mu and weight decay lambda a step is::
@@ -33,7 +30,7 @@ class RMSprop(Optimizer):
     capturable, foreach : bool
         Change nothing: a step is one compiled call in any case, and counts steps by itself.
     differentiable : bool
-        Only False.
+        Whether autograd records the steps.
 
     Raises
     ------
@@ -57,6 +54,9 @@ class RMSprop(Optimizer):
     >>> w.detach()
     tensor([0.9000])
     """
+
+    _op = rmsprop_step
+    _added: ClassVar[dict[str, Any]] = FormulaOptimizer._added | {"momentum": 0, "centered": False}
 
     def __init__(
         self,
@@ -87,39 +87,6 @@ class RMSprop(Optimizer):
             },
         )  # fmt: skip
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("momentum", 0)
-            group.setdefault("foreach", None)
-            for name in ("centered", "maximize", "differentiable", "capturable"):
-                group.setdefault(name, False)
-        count_steps_in_tensors(self)
-
-    def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        state["step"] = zero_steps(p)
-        state["square_avg"] = zeros_like(p)
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = zeros_like(p)
-        if group["centered"]:
-            state["grad_avg"] = zeros_like(p)
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters that have a gradient.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss again; what it returns is returned.
-        """
-        loss = self._loss(closure)
-        for group in self.param_groups:
-            momentum = group["momentum"]
-            absent = [] if momentum > 0 else ["momentum_buffer"]
-            absent += [] if group["centered"] else ["grad_avg"]
-            rmsprop_step(
-                self._gather(group, rmsprop_step.tensors, absent),
-                group["lr"], group["alpha"], group["eps"], group["weight_decay"], momentum,
-                flags=MAXIMIZE if group["maximize"] else 0, absent=absent, of=(self, group),
-            )  # fmt: skip
-        return loss
+    def _absent(self, group: dict[str, Any]) -> tuple[str, ...]:
+        heavy = () if group["momentum"] > 0 else ("momentum_buffer",)
+        return heavy if group["centered"] else (*heavy, "grad_avg")

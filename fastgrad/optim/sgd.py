@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+from fastgrad.autograd.modes import enable_grad
 from fastgrad.functions.likeness import empty_like
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.ops import FIRST_STEP, MAXIMIZE, NESTEROV
+from fastgrad.native.contracts.ops import FIRST_STEP, MAXIMIZE
 from fastgrad.ops.optim import sgd_step
-from fastgrad.optim.optimizer import Optimizer
+from fastgrad.ops.optim_formulas import direction
+from fastgrad.optim.formula_steps import FormulaOptimizer
 from fastgrad.optim.options import check_options, check_range
 
 
-class SGD(Optimizer):
+class SGD(FormulaOptimizer):
     """Stochastic gradient descent, with momentum if asked for.
 
     With gradient g, momentum mu, dampening tau and weight decay lambda a step is::
@@ -32,7 +33,7 @@ class SGD(Optimizer):
     foreach, fused : bool, optional
         Change nothing: a step is one compiled call in any case.
     differentiable : bool
-        Only False.
+        Whether autograd records the steps.
 
     Raises
     ------
@@ -56,6 +57,16 @@ class SGD(Optimizer):
     >>> w.detach()
     tensor([0.8000])
     """
+
+    _op = sgd_step
+    _counted = ()
+    _added: ClassVar[dict[str, Any]] = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": False,
+    }
 
     def __init__(
         self,
@@ -86,44 +97,34 @@ class SGD(Optimizer):
             },
         )  # fmt: skip
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None)):
-                group.setdefault(name, default)
-            group.setdefault("differentiable", False)
-            group.setdefault("fused", False)
+    def _step_group(self, group: dict[str, Any]) -> None:
+        fresh: list[Any] = []
+        known: list[Any] = []
+        heavy = group["momentum"] != 0
+        for p in group["params"]:
+            grad = rt.get_grad(p)
+            if grad is None:
+                continue
+            if not heavy:
+                known += (p, grad)
+                continue
+            state = self.state[p]
+            buffer = state.get("momentum_buffer")
+            if buffer is not None:
+                known += (p, grad, buffer)
+            elif group["differentiable"]:
+                with enable_grad():
+                    self._first_step(group, p, grad)
+            else:
+                buffer = state["momentum_buffer"] = empty_like(p)
+                fresh += (p, grad, buffer)
+        self._run(sgd_step, fresh, group, flags=FIRST_STEP, recorded=False)
+        self._run(sgd_step, known, group, () if heavy else ("momentum_buffer",))
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters that have a gradient.
-
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss again; what it returns is returned.
-        """
-        loss = self._loss(closure)
-        for group in self.param_groups:
-            fresh: list[Any] = []
-            known: list[Any] = []
-            momentum = group["momentum"]
-            for p in group["params"]:
-                grad = rt.get_grad(p)
-                if grad is None:
-                    continue
-                if momentum == 0:
-                    known += (p, grad)
-                    continue
-                state = self.state[p]
-                buffer = state.get("momentum_buffer")
-                if buffer is not None:
-                    known += (p, grad, buffer)
-                else:
-                    buffer = state["momentum_buffer"] = empty_like(p)
-                    fresh += (p, grad, buffer)
-            flags = (NESTEROV if group["nesterov"] else 0) | (MAXIMIZE if group["maximize"] else 0)
-            options = group["lr"], momentum, group["dampening"], group["weight_decay"]
-            sgd_step(fresh, *options, flags=flags | FIRST_STEP, of=(self, group))
-            absent = () if momentum else ("momentum_buffer",)
-            sgd_step(known, *options, flags=flags, absent=absent, of=(self, group))
-        return loss
+    def _first_step(self, group: dict[str, Any], p: Any, grad: Any) -> None:
+        """The step that makes a buffer, as autograd records it: the buffer is a constant."""
+        flags = MAXIMIZE if group["maximize"] else 0
+        d = direction(grad, p.clone(), group["weight_decay"], flags)
+        buffer = d.detach().clone()
+        p.copy_(p.clone() - group["lr"] * (d + group["momentum"] * buffer if group["nesterov"] else buffer))
+        self.state[p]["momentum_buffer"] = buffer.clone()

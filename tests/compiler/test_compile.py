@@ -200,7 +200,10 @@ def test_arguments_that_share_memory():
     lambda p: fg.optim.SGD(p, lr=0.1), lambda p: fg.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
     lambda p: fg.optim.Adam(p, lr=0.01), lambda p: fg.optim.AdamW(p, lr=0.01, amsgrad=True),
     lambda p: fg.optim.RMSprop(p, lr=0.01, momentum=0.1), lambda p: fg.optim.Adagrad(p),
-], ids=["sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"])  # fmt: skip
+    lambda p: fg.optim.Adadelta(p), lambda p: fg.optim.Adamax(p), lambda p: fg.optim.NAdam(p),
+    lambda p: fg.optim.RAdam(p), lambda p: fg.optim.Rprop(p), lambda p: fg.optim.ASGD(p, lr=0.1, t0=1),
+], ids=["sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "radam", "rprop",
+        "asgd"])  # fmt: skip
 @pytest.mark.parametrize("to_none", [True, False])
 def test_a_step_of_training(make, to_none):
     models = [net(), net()]

@@ -22,6 +22,10 @@ OPTIMIZERS = {
         p, **({"lr": 0.01, "momentum": 0.5, "centered": True} | options)
     ),
     "Adagrad": lambda p, **options: fg.optim.Adagrad(p, **({"lr": 0.1, "lr_decay": 0.1} | options)),
+    **{
+        name: lambda p, name=name, **options: getattr(fg.optim, name)(p, **({"lr": 0.1} | options))
+        for name in ("Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD")
+    },
 }
 
 SCHEDULES = {
@@ -118,6 +122,12 @@ OPTIONS = {
     "AdamW": ["lr", "betas", "eps", "weight_decay"],
     "RMSprop": ["lr", "alpha", "eps", "weight_decay", "momentum"],
     "Adagrad": ["lr", "lr_decay", "eps", "weight_decay"],
+    "Adadelta": ["lr", "rho", "eps", "weight_decay"],
+    "Adamax": ["lr", "betas", "eps", "weight_decay"],
+    "NAdam": ["lr", "betas", "eps", "weight_decay", "momentum_decay"],
+    "RAdam": ["lr", "betas", "eps", "weight_decay"],
+    "Rprop": ["etas", "step_sizes"],
+    "ASGD": ["lr", "lambd", "alpha", "t0", "weight_decay"],
 }
 
 
@@ -131,7 +141,8 @@ def test_every_option(optimizer, dtype):
         def between(k):
             for j, name in enumerate(OPTIONS[optimizer]):
                 value = 0.9 / (2 + k + j)
-                training.group[name] = (value, 1 - value / 2) if name == "betas" else value
+                pair = name in ("betas", "etas", "step_sizes")
+                training.group[name] = (value, 1 - value / 2) if pair else value
 
         return between
 

@@ -52,7 +52,7 @@ OF_DOUBLES = (
     "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
 )  # fmt: skip
-COUNTING = ("optim:adam", "optim:adagrad")  # how far a thread goes on they find out once
+COUNTING = ("optim:step",)  # how far a thread goes on they find out once
 
 
 def mine():

@@ -48,10 +48,26 @@ SETTINGS = {
     "adam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
     "rmsprop_step": {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.01, "momentum": 0.9},
     "adagrad_step": {"lr": 0.1, "lr_decay": 0.1, "eps": 1e-8, "weight_decay": 0.01},
+    "adadelta_step": {"lr": 0.1, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.01},
+    "adamax_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
+    "nadam_step": {
+        "lr": 0.1,
+        "beta1": 0.9,
+        "beta2": 0.99,
+        "eps": 1e-8,
+        "weight_decay": 0.01,
+        "momentum_decay": 0.004,
+    },
+    "radam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.7, "eps": 1e-8, "weight_decay": 0.01},
+    "rprop_step": {"etaminus": 0.5, "etaplus": 1.2, "step_size_min": 1e-6, "step_size_max": 0.7},
+    "asgd_step": {"lambd": 0.01, "weight_decay": 0.01},
 }
 BUFFERS = {
     "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
     "rmsprop_step": ("square_avg", "grad_avg", "momentum_buffer"), "adagrad_step": ("sum",),
+    "adadelta_step": ("square_avg", "acc_delta"), "adamax_step": ("exp_avg", "exp_inf"),
+    "nadam_step": ("exp_avg", "exp_avg_sq"), "radam_step": ("exp_avg", "exp_avg_sq"),
+    "rprop_step": ("prev", "step_size"), "asgd_step": ("ax",),
 }  # fmt: skip
 
 
@@ -73,10 +89,14 @@ def test_steps(name, small_grid):
         outs = {field: uniform(n, k, dtype) for k, field in enumerate(("param", *kept))}
         if "grad_avg" in outs:
             outs["grad_avg"] = stored(read(outs["grad_avg"], dtype) / 10, dtype)
-        if name != "sgd_step":
+        if name not in ("sgd_step", "asgd_step"):
             outs["step"] = np.array([4], DTYPES[single])
+        if name == "nadam_step":
+            outs["mu_product"] = np.array([0.4], DTYPES[single])
         settings = {key: bits(value) for key, value in SETTINGS[name].items()}
         frame = {"n": n, "single": single, "counted": counted, "grad": uniform(n, 9, dtype), "flags": flags}
+        if name == "asgd_step":
+            frame |= {k: np.array([v], DTYPES[single]) for k, v in (("eta", 0.1), ("mu", 0.5), ("step", 4))}
         agree(name, dtype, FLAT, outs, 64, 32, **frame, **settings)
 
 

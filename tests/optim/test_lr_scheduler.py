@@ -65,13 +65,27 @@ SCHEDULES: dict[str, Any] = {
     "one cycle for each": made("OneCycleLR", max_lr=[0.5, 0.1], epochs=5, steps_per_epoch=7, pct_start=0.5),
     "one cycle linear": made("OneCycleLR", max_lr=0.5, total_steps=40, anneal_strategy="linear", three_phase=True),
     "one cycle of rates": made("OneCycleLR", max_lr=0.5, total_steps=31, cycle_momentum=False, div_factor=5.0),
+    "multiplicative": made("MultiplicativeLR", lr_lambda=[lambda epoch: 0.9, Decay(0.98)]),
+    "polynomial": made("PolynomialLR", total_iters=12, power=2.0),
+    "cyclic": made("CyclicLR", base_lr=0.01, max_lr=[0.2, 0.1], step_size_up=3, step_size_down=5),
+    "cyclic halves": made("CyclicLR", base_lr=0.01, max_lr=0.2, step_size_up=4, mode="triangular2"),
+    "cyclic fading": made(
+        "CyclicLR", base_lr=0.01, max_lr=0.2, step_size_up=4, mode="exp_range", gamma=0.95, base_momentum=[0.5, 0.6]
+    ),
+    "cyclic function": made(
+        "CyclicLR", base_lr=0.01, max_lr=0.2, step_size_up=4, scale_fn=Decay(0.9), scale_mode="iterations",
+        cycle_momentum=False,
+    ),
+    "swa": lambda lib, o, **options: lib.optim.swa_utils.SWALR(o, **({"swa_lr": [0.05, 0.01]} | options)),
+    "swa linear": lambda lib, o: lib.optim.swa_utils.SWALR(o, 0.05, anneal_epochs=7, anneal_strategy="linear"),
+    "swa at once": lambda lib, o: lib.optim.swa_utils.SWALR(o, 0.05, anneal_epochs=0),
     "plateau": made("ReduceLROnPlateau", patience=2, factor=0.5, cooldown=1),
     "plateau max": made("ReduceLROnPlateau", mode="max", patience=3, threshold_mode="abs", threshold=0.05),
     "plateau least": made("ReduceLROnPlateau", patience=0, min_lr=[0.05, 0.001], threshold_mode="abs"),
     "sequential": sequential,
     "chained": chained,
 }  # fmt: skip
-CHAINABLE = [n for n in SCHEDULES if not n.startswith(("plateau", "sequential", "chained"))]
+CHAINABLE = [n for n in SCHEDULES if not n.startswith(("plateau", "sequential", "chained", "swa"))]
 
 
 def optimizer_of(lib: ModuleType, kind: str = "SGD") -> Any:

@@ -279,12 +279,6 @@ def test_inference_tensors():
         optimizer.step()
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
-def test_differentiable_is_refused(name):
-    with pytest.raises(NotImplementedError, match="differentiable"):
-        getattr(fg.optim, name)([fg.ones(1, requires_grad=True)], differentiable=True)
-
-
 @EACH
 def test_captured_steps_go_on(case):
     """The number of steps is counted by the kernel, so a replay is a step of its own."""
@@ -501,3 +495,32 @@ def test_a_text_is_no_number(lib, option):
 def test_what_is_no_state_dict(state, kind, text):
     with pytest.raises(kind, match=text):
         fg.optim.SGD([fg.ones(1, requires_grad=True)]).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("ASGD", "mu"), ("ASGD", "step"), ("NAdam", "mu_product"), ("NAdam", "step")]
+)
+def test_single_numbers_of_two_dtypes(name, key):
+    """Kernels read all of them as one dtype; nothing is written where they are not."""
+    w = fg.ones(3, requires_grad=True)
+    w.grad = fg.ones(3)
+    optimizer = getattr(fg.optim, name)([w])
+    optimizer.step()
+    before, state = w.tolist(), optimizer.state[w]
+    state[key] = state[key].double()
+    with pytest.raises(RuntimeError, match="to have one element"):
+        optimizer.step()
+    assert w.tolist() == before
+
+
+@pytest.mark.parametrize("name", ["ASGD", "NAdam"])
+def test_loading_brings_single_numbers_to_one_dtype(name):
+    """Also where loading has brought those, but for the steps, to the dtype of the parameter."""
+    results = []
+    for dtype in (fg.float64, fg.float16):
+        w = fg.ones(3, dtype=dtype, requires_grad=True)
+        optimizer = getattr(fg.optim, name)([w])
+        optimizer._init_state(optimizer.param_groups[0], w, optimizer.state[w])
+        optimizer.load_state_dict(optimizer.state_dict())
+        results.append({optimizer.state[w][key].dtype for key in optimizer._counted})
+    assert results == [{fg.float32}, {fg.float32}]

@@ -101,6 +101,11 @@ ERRORS = [
     ("Adam", {"lr": -1.0}), ("Adam", {"betas": (1.0, 0.9)}), ("Adam", {"betas": (0.9, -0.1)}),
     ("Adam", {"eps": -1.0}), ("Adam", {"weight_decay": -1.0}), ("Adam", {"lr": float("nan")}),
     ("AdamW", {"weight_decay": -1.0}), ("RMSprop", {"alpha": -1.0}), ("RMSprop", {"momentum": -1.0}),
+    ("Adadelta", {"rho": 1.5}), ("Adadelta", {"eps": -1.0}), ("Adamax", {"betas": (0.9, 1.0)}),
+    ("ASGD", {"weight_decay": -1.0}), ("ASGD", {"lr": -1.0}), ("NAdam", {"momentum_decay": -1.0}),
+    ("RAdam", {"betas": (-0.1, 0.9)}), ("Rprop", {"etas": (1.5, 1.2)}), ("Rprop", {"etas": (0.5, 0.9)}),
+    ("Adafactor", {"beta2_decay": 0.5}), ("Adafactor", {"d": 0.5}), ("Adafactor", {"eps": (-1.0, 0.1)}),
+    ("Adafactor", {"eps": (None, -0.1)}), ("Muon", {}), ("Muon", {"adjust_lr_fn": "other"}), ("LBFGS", {"lr": -1.0}),
     ("Adagrad", {"lr_decay": -1.0}), ("Adagrad", {"initial_accumulator_value": -1.0}),
 ]  # fmt: skip
 

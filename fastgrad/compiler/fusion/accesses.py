@@ -216,8 +216,7 @@ _RULES: dict[str, Callable[[_Words, str, int], int | None]] = {
     "nll": _nll, "norm_gradients": _norm_gradients, "convolution": _convolution, "gather": _gather, "index": _index, **{
         frame.name: _group
         for frame in (
-            multi_tensor.SGD, multi_tensor.ADAM, multi_tensor.RMSPROP, multi_tensor.ADAGRAD, multi_tensor.NORM_PART,
-            multi_tensor.SCALE, multi_tensor.CLIP,
+            *multi_tensor.STEPS, multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
         )
     },
 }  # fmt: skip

@@ -1,9 +1,6 @@
 """Kernels over groups of tensors: optimizer steps, norms of gradients and their clipping. One pass over the memory.
 
-Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
-bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
-Where there is much to do, there are two launches: the first one is over no elements and counts, the second one over all
-of them, in parts that do not.
+Steps are generated around the formulas of `ops.optim_formulas`; see Note [Steps count themselves] in `kernels.steps`.
 """
 
 from __future__ import annotations
@@ -14,16 +11,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element, specialise
+from fastgrad.kernels.steps import Step, indented
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import call_kernel, f64s, float_of, stack_frame, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
-from fastgrad.native.contracts.ops import DECOUPLED, FIRST_STEP, MAXIMIZE, NESTEROV
 
 Built = tuple[Callable[..., None], dict[str, Any]]
 _f32s = ELEMENTS[FLOAT32].pointer
 _pow = ELEMENTS[FLOAT64].math.pow
-_sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
 @njit(**INLINE)
@@ -33,178 +29,58 @@ def _number(f, address):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _count(f, address):  # type: ignore[no-untyped-def]
-    """Add one to the number of steps, unless that has happened, and return it."""
-    if f.counted == 0 and f.single == FLOAT64:
-        f64s(address)[0] += 1.0
-    elif f.counted == 0:
-        _f32s(address)[0] += np.float32(1)
-    return _number(f, address)
+def _put_number(f, address, value):  # type: ignore[no-untyped-def]
+    if f.single == FLOAT64:
+        f64s(address)[0] = value
+    else:
+        _f32s(address)[0] = np.float32(value)
 
 
-def _direction(element: Element) -> Any:
-    """The gradient as a step takes it: the other way for maximize, with the decay of weights added."""
-    cast = element.constant
-
-    @njit(**INLINE)
-    def direction(g, p, maximize, decay):  # type: ignore[no-untyped-def]
-        d = -g if maximize else g
-        return d + decay * p if decay != cast(0) else d
-
-    return direction
+@njit(**INLINE)
+def _rounded(f, value):  # type: ignore[no-untyped-def]
+    """A value as the single numbers of a group hold it."""
+    return value if f.single == FLOAT64 else np.float64(np.float32(value))
 
 
-def sgd(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Stochastic gradient descent."""
-    element = ELEMENTS[dtype]
-    pointer, cast, direction = element.pointer, element.constant, _direction(element)
-
-    @njit(**LOOP)
-    def plain(p, g, n, lr, decay, maximize):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            p[i] = p[i] - lr * direction(g[i], p[i], maximize, decay)
-
-    @njit(**LOOP)
-    def heavy(p, g, b, n, lr, momentum, keep, decay, maximize, first, nesterov):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            d = direction(g[i], p[i], maximize, decay)
-            v = d if first else momentum * b[i] + keep * d
-            b[i] = v
-            p[i] = p[i] - lr * (d + momentum * v if nesterov else v)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.sgd(frame)
-        p, g = pointer(f.param), pointer(f.grad)
-        lr, momentum, decay = cast(float_of(f.lr)), cast(float_of(f.momentum)), cast(float_of(f.weight_decay))
-        maximize = f.flags & MAXIMIZE != 0
-        if f.momentum_buffer == 0:
-            plain(p, g, f.n, lr, decay, maximize)
-        else:
-            keep = cast(1.0 - float_of(f.dampening))
-            first, nesterov = f.flags & FIRST_STEP != 0, f.flags & NESTEROV != 0
-            heavy(p, g, pointer(f.momentum_buffer), f.n, lr, momentum, keep, decay, maximize, first, nesterov)
-
-    return run, KERNEL
+def step(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """The step of an optimizer: a loop for each set of tensors that may be there."""
+    element, of = ELEMENTS[dtype], Step(kernel, layout_class)
+    wide = ELEMENTS[FLOAT64]
+    scope: dict[str, Any] = {
+        "frame_of": getattr(frames, kernel.frame(layout_class).name), "float_of": float_of, "single": _number,
+        "put_single": _put_number, "rounded": _rounded, "pointer": element.pointer, "cast": element.constant,
+        "numbers": specialise(of.numbers, wide),
+    }  # fmt: skip
+    scope |= {f"factor_{name}": specialise(function, wide) for name, function in of.factors.items()}
+    scope |= {f"update{k}": specialise(v.update, element) for k, v in enumerate(of.variants)}
+    loops = {f"loop{k}": _loop_text(of, k) for k in range(len(of.variants))}
+    exec("\n".join(loops.values()), scope)
+    scope |= {name: njit(**LOOP)(scope[name]) for name in loops}
+    exec(_step_text(of), scope)
+    return scope["run"], KERNEL
 
 
-def adam(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Adam with either kind of weight decay, and AMSGrad where there is a largest average of the square."""
-    element = ELEMENTS[dtype]
-    pointer, cast, direction = element.pointer, element.constant, _direction(element)
-    sqrt, maximum = element.math.sqrt, element.math.maximum
-
-    def loop(amsgrad: bool) -> Any:
-        @njit(**LOOP)
-        def go(p, g, m, v, top, n, rate, shrink, w1, b2, w2, unbias, eps, decay, up):  # type: ignore[no-untyped-def]
-            for i in range(n):
-                d = direction(g[i], p[i], up, decay)
-                average = m[i] + w1 * (d - m[i])
-                square = b2 * v[i] + w2 * (d * d)
-                m[i] = average
-                v[i] = square
-                if amsgrad:
-                    square = maximum(top[i], square)
-                    top[i] = square
-                p[i] = shrink * p[i] - rate * average / (sqrt(square) * unbias + eps)
-
-        return go
-
-    usual, largest = loop(False), loop(True)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.adam(frame)
-        p, g, m, v = pointer(f.param), pointer(f.grad), pointer(f.exp_avg), pointer(f.exp_avg_sq)
-        top = pointer(f.max_exp_avg_sq)
-        lr, b1, b2, decay = float_of(f.lr), float_of(f.beta1), float_of(f.beta2), float_of(f.weight_decay)
-        decoupled, maximize = f.flags & DECOUPLED != 0, f.flags & MAXIMIZE != 0
-        steps = _count(f, f.step)
-        rate = cast(lr / (1.0 - _pow(b1, steps)))
-        unbias = cast(1.0 / _sqrt(1.0 - _pow(b2, steps)))
-        shrink = cast(1.0 - lr * decay if decoupled else 1.0)
-        added = cast(0.0 if decoupled else decay)
-        w1, w2, eps = cast(1.0 - b1), cast(1.0 - b2), cast(float_of(f.eps))
-        if f.max_exp_avg_sq == 0:
-            usual(p, g, m, v, top, f.n, rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
-        else:
-            largest(p, g, m, v, top, f.n, rate, shrink, w1, cast(b2), w2, unbias, eps, added, maximize)
-
-    return run, KERNEL
+def _loop_text(of: Step, k: int) -> str:
+    variant, extra = of.variants[k], [f"q{i}" for i in range(of.n_numbers)]
+    results = "".join(f"v{i}, " for i in range(len(variant.written)))
+    lines = [
+        f"def loop{k}({', '.join([*variant.tensors, 'n', *extra, 'flags'])}):",
+        "    for i in range(n):",
+        f"        {results}= {of.values(k, lambda name: f'{name}[i]', extra)}",
+        *(f"        {name}[i] = v{i}" for i, name in enumerate(variant.written)),
+    ]
+    return "\n".join(lines) + "\n"
 
 
-def rmsprop(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """RMSprop, centered and with momentum where those buffers are present."""
-    element = ELEMENTS[dtype]
-    pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
-
-    def loop(heavy: bool, centered: bool) -> Any:
-        @njit(**LOOP)
-        def update(p, g, v, b, m, n, lr, alpha, rest, eps, decay, momentum, maximize):  # type: ignore[no-untyped-def]
-            for i in range(n):
-                d = direction(g[i], p[i], maximize, decay)
-                square = alpha * v[i] + rest * (d * d)
-                v[i] = square
-                if centered:
-                    average = m[i] + rest * (d - m[i])
-                    m[i] = average
-                    square = square - average * average
-                change = d / (sqrt(square) + eps)
-                if heavy:
-                    change = momentum * b[i] + change
-                    b[i] = change
-                p[i] = p[i] - lr * change
-
-        return update
-
-    neither, centered, heavy, both = (
-        loop(False, False),
-        loop(False, True),
-        loop(True, False),
-        loop(True, True),
-    )
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.rmsprop(frame)
-        p, g, v = pointer(f.param), pointer(f.grad), pointer(f.square_avg)
-        b, m = pointer(f.momentum_buffer), pointer(f.grad_avg)
-        _count(f, f.step)
-        alpha, rest = cast(float_of(f.alpha)), cast(1.0 - float_of(f.alpha))
-        lr, eps = cast(float_of(f.lr)), cast(float_of(f.eps))
-        decay, momentum = cast(float_of(f.weight_decay)), cast(float_of(f.momentum))
-        maximize = f.flags & MAXIMIZE != 0
-        if f.momentum_buffer == 0 and f.grad_avg == 0:
-            neither(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
-        elif f.momentum_buffer == 0:
-            centered(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
-        elif f.grad_avg == 0:
-            heavy(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
-        else:
-            both(p, g, v, b, m, f.n, lr, alpha, rest, eps, decay, momentum, maximize)
-
-    return run, KERNEL
-
-
-def adagrad(kernel: Any, dtype: int, layout_class: int) -> Built:
-    """Adagrad."""
-    element = ELEMENTS[dtype]
-    pointer, cast, direction, sqrt = element.pointer, element.constant, _direction(element), element.math.sqrt
-
-    @njit(**LOOP)
-    def update(p, g, total, n, lr, eps, decay, maximize):  # type: ignore[no-untyped-def]
-        for i in range(n):
-            d = direction(g[i], p[i], maximize, decay)
-            square = total[i] + d * d
-            total[i] = square
-            p[i] = p[i] - lr * d / (sqrt(square) + eps)
-
-    def run(frame):  # type: ignore[no-untyped-def]
-        f = frames.adagrad(frame)
-        lr = cast(float_of(f.lr) / (1.0 + (_count(f, f.step) - 1.0) * float_of(f.lr_decay)))
-        eps, decay = cast(float_of(f.eps)), cast(float_of(f.weight_decay))
-        update(
-            pointer(f.param), pointer(f.grad), pointer(f.sum), f.n, lr, eps, decay, f.flags & MAXIMIZE != 0
-        )
-
-    return run, KERNEL
+def _step_text(of: Step) -> str:
+    extra = [f"cast(q[{i}])" for i in range(of.n_numbers)]
+    lines = ["def run(frame):", "    f = frame_of(frame)", *indented(of.counting("f.counted == 0"), 4)]
+    lines.append(f"    q = {of.call('numbers', of.numbers)}")
+    for k, head in enumerate(of.branches()):
+        pointers = [f"pointer(f.{name})" for name in of.variants[k].tensors]
+        flags = "f.flags" if of.flags else "0"
+        lines += [f"    {head}", f"        loop{k}({', '.join([*pointers, 'f.n', *extra, flags])})"]
+    return "\n".join(lines) + "\n"
 
 
 # --- many at once ----------------------------------------------------------------------------------------------

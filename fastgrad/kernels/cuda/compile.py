@@ -29,7 +29,7 @@ BUILDERS: dict[str, str] = {
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
     "rows:build": "rows:build", "extremes:build": "extremes:build",
     **{f"optim:{name}": f"optim:{name}" for name in (
-        "sgd", "adam", "rmsprop", "adagrad", "norm_part", "scale", "clip",
+        "step", "norm_part", "scale", "clip",
     )},
     "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
     **{f"normalization:{name}": f"normalization:{name}" for name in (

@@ -210,6 +210,7 @@ def run_joinable(info, n, ins, size, n_attrs, attrs):
 def check_group(info, group, present):
     """Whether the tensors of a group fit together and may change: 0 or a negative status."""
     first = tensor(group[0])
+    single = -1  # the dtype of single numbers is one word of the frame
     j = 0
     for k in range(info.places):
         if not present >> k & 1:
@@ -219,6 +220,8 @@ def check_group(info, group, present):
         t = tensor(h)
         if info.single >> k & 1:
             fits = t.numel == 1 and (t.dtype == FLOAT32 or t.dtype == FLOAT64)
+            fits = fits and (single == -1 or t.dtype == single)
+            single = t.dtype
         else:
             fits = same_shape(h, group[0]) and t.dtype == first.dtype
         if not fits:

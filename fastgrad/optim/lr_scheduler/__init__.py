@@ -3,6 +3,7 @@
 from fastgrad.absent import absent_from as _absent_from
 from fastgrad.optim.lr_scheduler.base import LRScheduler
 from fastgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
+from fastgrad.optim.lr_scheduler.cyclic import CyclicLR
 from fastgrad.optim.lr_scheduler.formulas import (
     ConstantLR,
     CosineAnnealingLR,
@@ -10,7 +11,9 @@ from fastgrad.optim.lr_scheduler.formulas import (
     ExponentialLR,
     LambdaLR,
     LinearLR,
+    MultiplicativeLR,
     MultiStepLR,
+    PolynomialLR,
     StepLR,
 )
 from fastgrad.optim.lr_scheduler.one_cycle import OneCycleLR
@@ -21,12 +24,15 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
     "LinearLR",
     "MultiStepLR",
+    "MultiplicativeLR",
     "OneCycleLR",
+    "PolynomialLR",
     "ReduceLROnPlateau",
     "SequentialLR",
     "StepLR",

@@ -59,6 +59,24 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     return list(value)
 
 
+def cycles_beta1(optimizer: Optimizer) -> bool:
+    """Whether what a schedule cycles as momentum is the first beta; ValueError if the optimizer has neither."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError(
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled; say "
+            "cycle_momentum=False"
+        )
+    return "betas" in optimizer.defaults
+
+
+def set_momentum(group: dict[str, Any], beta1: bool, value: Any) -> None:
+    """Set the momentum of a group, or its first beta."""
+    if beta1:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
 def state_of_callable(function: Callable[..., Any]) -> dict[str, Any] | None:
     """What a state dict keeps of a callable: the attributes of an object, nothing of a function."""
     return None if isinstance(function, types.FunctionType) else dict(vars(function))

@@ -16,7 +16,32 @@ from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, per_grou
 from fastgrad.optim.optimizer import Optimizer
 
 
-class LambdaLR(LRScheduler):
+class _OfFunctions(LRScheduler):
+    """Base of schedules that call a function of the epoch for each group."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
+    ) -> None:
+        self.lr_lambdas = per_group("lr_lambda", optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All attributes but the optimizer; of the functions only the attributes of those that are objects."""
+        return {**super().state_dict(), "lr_lambdas": [state_of_callable(f) for f in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; functions stay."""
+        lambdas = self.lr_lambdas
+        super().load_state_dict({**state_dict, "lr_lambdas": lambdas})
+        for function, state in zip(lambdas, state_dict["lr_lambdas"], strict=True):
+            if state is not None:
+                vars(function).update(state)
+
+
+class LambdaLR(_OfFunctions):
     """Each group's initial rate times a function of the epoch.
 
     Parameters
@@ -42,32 +67,63 @@ class LambdaLR(LRScheduler):
     [0.5]
     """
 
+    def get_lr(self) -> list[Any]:
+        """The learning rate of each group for epoch `last_epoch`."""
+        self._warn_if_called_from_outside()
+        return [
+            lr * factor(self.last_epoch) for lr, factor in zip(self.base_lrs, self.lr_lambdas, strict=True)
+        ]
+
+
+class MultiplicativeLR(_OfFunctions):
+    """Rates multiplied in each epoch by a function of it.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    lr_lambda : callable or list of callable
+        The factor as a function of the epoch, for all groups or one for each.
+    last_epoch : int
+
+    Raises
+    ------
+    TypeError
+        If one of the functions cannot be called.
+    ValueError
+        If the number of functions is not that of the groups.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> optimizer = fg.optim.SGD([fg.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = fg.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for epoch in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.25]
+    """
+
     def __init__(
         self,
         optimizer: Optimizer,
         lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
         last_epoch: int = -1,
     ) -> None:
-        self.lr_lambdas = per_group("lr_lambda", optimizer, lr_lambda)
-        super().__init__(optimizer, last_epoch)
-
-    def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer; of the functions only the attributes of those that are objects."""
-        return {**super().state_dict(), "lr_lambdas": [state_of_callable(f) for f in self.lr_lambdas]}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; functions stay."""
-        lambdas = self.lr_lambdas
-        super().load_state_dict({**state_dict, "lr_lambdas": lambdas})
-        for function, state in zip(lambdas, state_dict["lr_lambdas"], strict=True):
-            if state is not None:
-                vars(function).update(state)
+        for function in per_group("lr_lambda", optimizer, lr_lambda):
+            if not callable(function):
+                raise TypeError(f"lr_lambda should be a function, but got {type(function).__name__}")
+        super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
         """The learning rate of each group for epoch `last_epoch`."""
         self._warn_if_called_from_outside()
+        if self._is_initial:
+            return self._unchanged()
+        groups = self.optimizer.param_groups
         return [
-            lr * factor(self.last_epoch) for lr, factor in zip(self.base_lrs, self.lr_lambdas, strict=True)
+            group["lr"] * factor(self.last_epoch)
+            for group, factor in zip(groups, self.lr_lambdas, strict=True)
         ]
 
 
@@ -303,6 +359,47 @@ class ExponentialLR(LRScheduler):
 def _half_cosine(part: float) -> float:
     """From 1 to 0 as `part` goes from 0 to 1, along half a cosine."""
     return (1 + math.cos(math.pi * part)) / 2
+
+
+class PolynomialLR(LRScheduler):
+    """Rates that go down to zero as a power of the epochs that are left of `total_iters`.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+    total_iters : int
+    power : float
+    last_epoch : int
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> optimizer = fg.optim.SGD([fg.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = fg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.75]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Any]:
+        """The learning rate of each group for epoch `last_epoch`."""
+        self._warn_if_called_from_outside()
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._unchanged()
+        left, before = (1.0 - epoch / self.total_iters for epoch in (self.last_epoch, self.last_epoch - 1))
+        return self._times((left / before) ** self.power)
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [lr * left**self.power for lr in self.base_lrs]
 
 
 class CosineAnnealingLR(LRScheduler):

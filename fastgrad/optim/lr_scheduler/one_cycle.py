@@ -6,7 +6,14 @@ import math
 from itertools import pairwise
 from typing import Any
 
-from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, need_optimizer, per_group
+from fastgrad.optim.lr_scheduler.base import (
+    LRScheduler,
+    cycles_beta1,
+    need_nonzero,
+    need_optimizer,
+    per_group,
+    set_momentum,
+)
 from fastgrad.optim.optimizer import Optimizer
 
 
@@ -111,28 +118,17 @@ class OneCycleLR(LRScheduler):
                 group["max_lr"] = largest
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError(
-                    "optimizer must support momentum or beta1 with `cycle_momentum` option enabled; say "
-                    "cycle_momentum=False"
-                )
-            self.use_beta1 = "betas" in optimizer.defaults
+            self.use_beta1 = cycles_beta1(optimizer)
             largest_momenta = per_group("max_momentum", optimizer, max_momentum)
             smallest_momenta = per_group("base_momentum", optimizer, base_momentum)
             if last_epoch == -1:
                 for group, most, least in zip(
                     optimizer.param_groups, largest_momenta, smallest_momenta, strict=True
                 ):
-                    self._set_momentum(group, most)
+                    set_momentum(group, self.use_beta1, most)
                     group["max_momentum"] = most
                     group["base_momentum"] = least
         super().__init__(optimizer, last_epoch)
-
-    def _set_momentum(self, group: dict[str, Any], value: Any) -> None:
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
 
     def get_lr(self) -> list[Any]:
         """The learning rate of each group for epoch `last_epoch`."""
@@ -150,7 +146,7 @@ class OneCycleLR(LRScheduler):
         groups = self.optimizer.param_groups
         if self.cycle_momentum:
             for group in groups:
-                self._set_momentum(group, anneal(group[begin[2]], group[end[2]], part))
+                set_momentum(group, self.use_beta1, anneal(group[begin[2]], group[end[2]], part))
         return [anneal(group[begin[1]], group[end[1]], part) for group in groups]
 
 

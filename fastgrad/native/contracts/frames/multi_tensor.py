@@ -41,7 +41,7 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
     name : str
     tensors : str
         Names of a group's tensors; ``!`` behind a name: the kernel writes it; ``.``: it is a single number; ``+``: a
-        single number that it adds one to, unless that has happened. All others have sizes and dtype of the first.
+        single number that goes on by one step, unless that has happened. All others have sizes and dtype of the first.
     settings : str
         Names of the numbers that all groups of a call share: floats, but for ``flags``.
     """
@@ -67,6 +67,19 @@ RMSPROP = _group(
     "lr alpha eps weight_decay momentum flags",
 )  # fmt: skip
 ADAGRAD = _group("adagrad", "param! grad sum! step+", "lr lr_decay eps weight_decay flags")
+ADADELTA = _group("adadelta", "param! grad square_avg! acc_delta! step+", "lr rho eps weight_decay flags")
+ADAMAX = _group("adamax", "param! grad exp_avg! exp_inf! step+", "lr beta1 beta2 eps weight_decay flags")
+NADAM = _group(
+    "nadam", "param! grad exp_avg! exp_avg_sq! mu_product+ step+",
+    "lr beta1 beta2 eps weight_decay momentum_decay flags",
+)  # fmt: skip
+RADAM = _group("radam", "param! grad exp_avg! exp_avg_sq! step+", "lr beta1 beta2 eps weight_decay flags")
+RPROP = _group(
+    "rprop", "param! grad prev! step_size! step+", "etaminus etaplus step_size_min step_size_max flags"
+)
+ASGD = _group("asgd", "param! grad ax! eta. mu. step.", "lambd weight_decay flags")
+ASGD_RATE = _group("asgd_rate", "eta! mu! step+", "lr lambd alpha t0")
+STEPS = (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, RPROP, ASGD, ASGD_RATE)
 NORM_PART = _group("norm_part", "tensor total!.", "order")
 SCALE = _group("scale", "tensor! factor.")
 CLIP = _group("clip", "tensor!", "bound")
