@@ -302,7 +302,7 @@ UNLIKE_FIRST = _reason(
 )
 NOT_A_NUMBER = _reason(
     RuntimeError,
-    "expected {place} to have one element of a floating dtype, but it has {got}",
+    "expected {place} to have one element of a floating dtype, the same for all such numbers, but it has {got}",
     "place:place got:layout",
 )
 MATRIX_NEEDED = _reason(
