@@ -11,12 +11,11 @@ tensor([2., 4.])
 
 import gc as _gc
 from contextlib import contextmanager as _contextmanager
-from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from fastgrad._version import __version__
-from fastgrad.absent import AbsentNameError as _AbsentNameError
+from fastgrad.module_names import getattr_of as _getattr_of
 
 
 @_contextmanager
@@ -208,14 +207,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _Any:
-    if name not in _LATER:
-        raise _AbsentNameError(__name__, name)
-    module = _LATER[name]
-    if module is None:
-        return _import_module(f"fastgrad.{name}")
-    found = globals()[name] = getattr(_import_module(f"fastgrad.{module}"), name)
-    return found
+__getattr__ = _getattr_of(__name__, _LATER)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,6 @@ tensor(5.)
 
 from typing import Any
 
-from fastgrad.absent import absent_from as _absent_from
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.linalg import matmul
@@ -18,6 +17,7 @@ from fastgrad.functions.products import cross_product, matrix_power, multiplied_
 from fastgrad.functions.products import powers as _powers
 from fastgrad.functions.shape import diagonal as _diagonal
 from fastgrad.functions.statistics import vector_norm
+from fastgrad.module_names import getattr_of as _getattr_of
 
 
 @planned
@@ -72,4 +72,4 @@ def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
 
 __all__ = ["cross", "diagonal", "matmul", "matrix_power", "multi_dot", "vander", "vecdot", "vector_norm"]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -10,11 +10,11 @@ tensor([0.5000, 0.8413])
 from collections.abc import Callable
 from typing import Any
 
-from fastgrad.absent import absent_from as _absent_from
 from fastgrad.functions import elementwise, pointwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.plans import planned
 from fastgrad.functions.special import round
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.native.host.tables import BY_NAME
 
 _SQRT_HALF = 0.7071067811865476
@@ -78,4 +78,4 @@ __all__ = [
     "zeta",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -2,7 +2,6 @@
 vanishing in float16.
 """
 
-from fastgrad.absent import absent_from as _absent_from
 from fastgrad.amp.autocast_mode import (
     autocast,
     custom_bwd,
@@ -13,6 +12,7 @@ from fastgrad.amp.autocast_mode import (
     is_autocast_enabled,
 )
 from fastgrad.amp.grad_scaler import GradScaler
+from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
     "GradScaler",
@@ -25,4 +25,4 @@ __all__ = [
     "is_autocast_enabled",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -1,9 +1,5 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from importlib import import_module as _import_module
-from typing import Any as _Any
-
-from fastgrad.absent import AbsentNameError as _AbsentNameError
 from fastgrad.autograd import _functions, function, graph, segments  # noqa: F401 - `_functions` is found here
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
@@ -26,6 +22,7 @@ from fastgrad.autograd.modes import (
 )
 from fastgrad.autograd.saved import SavedTensor
 from fastgrad.autograd.variable import Variable
+from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
     "Function",
@@ -52,8 +49,4 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
-
-def __getattr__(name: str) -> _Any:
-    if name == "profiler":  # imported by whoever profiles
-        return _import_module("fastgrad.autograd.profiler")
-    raise _AbsentNameError(__name__, name)
+__getattr__ = _getattr_of(__name__, {"profiler": None})

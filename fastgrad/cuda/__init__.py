@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.absent import AbsentNameError
 from fastgrad.cuda.gpus import OutOfMemoryError
 from fastgrad.cuda.graphs import (
     CUDAGraph,
@@ -78,6 +77,7 @@ from fastgrad.cuda.streams import (
     set_stream,
     stream,
 )
+from fastgrad.module_names import AbsentNameError
 
 __all__ = [
     "CUDAGraph",

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.absent import absent_from as _absent_from
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation, sharing
 from fastgrad.functions.arguments import as_index, need_tensor, need_type
 from fastgrad.functions.data import values_of
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.random import Generator
 
 _LINEAR = {
@@ -514,4 +514,4 @@ kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -1,6 +1,6 @@
 """Optimizers and schedules of their learning rates."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.optim import lr_scheduler, optimizer, swa_utils
 from fastgrad.optim.adadelta import Adadelta
 from fastgrad.optim.adafactor import Adafactor
@@ -22,4 +22,4 @@ __all__ = [
     "RAdam", "RMSprop", "Rprop", "lr_scheduler", "optimizer", "swa_utils",
 ]  # fmt: skip
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

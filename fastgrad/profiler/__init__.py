@@ -1,9 +1,8 @@
 """Profiles: one timeline of ops, kernels, hooks, modules and passes."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fastgrad.absent import AbsentNameError
+from fastgrad.module_names import getattr_of as _getattr_of
 
 if TYPE_CHECKING:
     from fastgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg, Interval
@@ -31,16 +30,10 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-_PLACES = (
+_PLACES: dict[str, str | None] = (
     dict.fromkeys(__all__[:4], "events")
     | dict.fromkeys(__all__[4:], "recorded")
     | {"record_function": "ranges"}
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AbsentNameError(__name__, name)
-    for each, place in _PLACES.items():
-        globals()[each] = getattr(import_module(f"{__name__}.{place}"), each)
-    return globals()[name]
+__getattr__ = _getattr_of(__name__, _PLACES)

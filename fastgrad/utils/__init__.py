@@ -1,8 +1,8 @@
 """What models are trained with beside modules and optimizers."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.utils import checkpoint, data, graphed, hooks, native_hooks
 
 __all__ = ["checkpoint", "data", "graphed", "hooks", "native_hooks"]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

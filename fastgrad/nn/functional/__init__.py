@@ -1,6 +1,6 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.functional.activations import (
     celu,
     celu_,
@@ -246,4 +246,4 @@ __all__ = [
     "upsample_nearest",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

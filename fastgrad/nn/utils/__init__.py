@@ -1,6 +1,6 @@
 """Helpers around parameters and their gradients."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.utils import rnn
 from fastgrad.nn.utils.clip_grad import (
     clip_grad_norm_,
@@ -23,4 +23,4 @@ __all__ = [
     "weight_norm",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

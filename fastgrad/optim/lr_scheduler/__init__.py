@@ -1,6 +1,6 @@
 """Schedules of learning rates."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.optim.lr_scheduler.base import LRScheduler
 from fastgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from fastgrad.optim.lr_scheduler.cyclic import CyclicLR
@@ -38,4 +38,4 @@ __all__ = [
     "StepLR",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -1,6 +1,6 @@
 """Data sets, and batches of them in order or at random, in the process that asks for them."""
 
-from fastgrad.absent import absent_from as _absent_from
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.utils.data.collate import default_collate, default_convert
 from fastgrad.utils.data.dataloader import DataLoader
 from fastgrad.utils.data.dataset import (
@@ -36,4 +36,4 @@ __all__ = [
     "random_split",
 ]
 
-__getattr__ = _absent_from(__name__)
+__getattr__ = _getattr_of(__name__)

@@ -1,15 +1,19 @@
-"""What is said about names that PyTorch has and fastgrad does not."""
+"""Names of modules: those that are imported when a program asks for them, and what is said about those that are missing."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 FILE = Path(__file__).parent / "pytorch_names.txt"
 """The public names of PyTorch by modules; written by ``tools/pytorch_names.py``."""
+
+NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 
 @functools.cache
@@ -50,10 +54,25 @@ def nearest(module: str, name: str) -> str | None:
     return f"{module}.{close[0]}" if close else None
 
 
-def absent_from(module: str) -> Callable[[str], Any]:
-    """A ``__getattr__`` for a module: it raises, and says what is known about the name."""
+def getattr_of(module: str, later: Mapping[str, str | None] = NOTHING) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module: it imports what is imported when a program asks for it, and refuses other names.
 
-    def absent(name: str) -> Any:
-        raise AbsentNameError(module, name)
+    Parameters
+    ----------
+    module : str
+        Its ``__name__``.
+    later : dict
+        What is imported so: for a module inside None, for another name the module inside that has it.
+    """
 
-    return absent
+    def find(name: str) -> Any:
+        if name not in later:
+            raise AbsentNameError(module, name)
+        place = later[name]
+        found = importlib.import_module(f"{module}.{place or name}")
+        if place is not None:
+            found = getattr(found, name)
+            setattr(sys.modules[module], name, found)
+        return found
+
+    return find

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 import fastgrad as fg
-from fastgrad.absent import AbsentNameError, nearest, pytorch_names
+from fastgrad.module_names import AbsentNameError, nearest, pytorch_names
 
 MODULES = (
     fg, fg.amp, fg.autograd, fg.cuda, fg.linalg, fg.nn, fg.nn.functional, fg.nn.init, fg.nn.utils, fg.optim,
