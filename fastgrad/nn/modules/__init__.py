@@ -114,7 +114,13 @@ from fastgrad.nn.modules.shuffling import (
     PixelUnshuffle,
 )
 from fastgrad.nn.modules.sparse import Embedding
-from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
+from fastgrad.nn.modules.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from fastgrad.nn.modules.upsampling import (
     Upsample,
     UpsamplingBilinear2d,
@@ -260,6 +266,9 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
