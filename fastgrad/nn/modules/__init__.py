@@ -36,7 +36,14 @@ from fastgrad.nn.modules.batchnorm import (
     BatchNorm2d,
     BatchNorm3d,
 )
-from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from fastgrad.nn.modules.container import (
+    Container,
+    ModuleDict,
+    ModuleList,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
 from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from fastgrad.nn.modules.dropout import (
@@ -77,6 +84,7 @@ from fastgrad.nn.modules.loss import (
     L1Loss,
     MSELoss,
     NLLLoss,
+    NLLLoss2d,
     SmoothL1Loss,
 )
 from fastgrad.nn.modules.margin_loss import (
@@ -188,6 +196,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -256,6 +265,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",
