@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, TypeVar
 
-from fastgrad.functions.arguments import need_type
+from fastgrad.functions.arguments import need_optional, need_tensor, need_type
 from fastgrad.functions.likeness import ones_like, zeros_like
 from fastgrad.nn.modules.batchnorm import NormOfChannels
 from fastgrad.nn.modules.conv import _ConvNd
@@ -92,7 +92,7 @@ def fuse_conv_bn_weights(
     -------
     (Parameter, Parameter)
     """
-    where = [1] * conv_w.dim()
+    where = [1] * need_tensor("fuse_conv_bn_weights", conv_w, "conv_w").dim()
     where[1 if transpose else 0] = -1
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, where)
 
@@ -134,6 +134,7 @@ def fuse_linear_bn_weights(
     linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
 ) -> tuple[Parameter, Parameter]:
     """Weight and bias of a linear layer that also normalises; see `fuse_conv_bn_weights`."""
+    need_tensor("fuse_linear_bn_weights", linear_w, "linear_w")
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
 
 
@@ -141,6 +142,10 @@ def _fused(
     weight: Any, bias: Any, mean: Any, variance: Any, eps: float, bn_w: Any, bn_b: Any, where: list[int]
 ) -> tuple[Parameter, Parameter]:
     """The parameters of the layer; `where` is the shape of what multiplies the weight."""
+    for given, name, position in ((mean, "bn_rm", 3), (variance, "bn_rv", 4)):
+        need_tensor("fuse_bn_weights", given, name, position)
+    for given, name, position in ((bias, "bias", 2), (bn_w, "bn_w", 6), (bn_b, "bn_b", 7)):
+        need_optional("fuse_bn_weights", given, name, position)
     dtype = weight.dtype if bias is None else bias.dtype
     bias = zeros_like(mean) if bias is None else bias
     bn_w = ones_like(mean) if bn_w is None else bn_w

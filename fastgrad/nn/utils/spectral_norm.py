@@ -113,6 +113,8 @@ class SpectralNorm:
             if isinstance(present, SpectralNorm) and present.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
         hook = SpectralNorm(name, n_power_iterations, dim, eps)
+        if name not in module._parameters:
+            raise KeyError(f"spectral_norm: {type(module).__name__} has no parameter '{name}'")
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
