@@ -1,4 +1,4 @@
-"""Names of modules: those that are imported when a program asks for them, and what is said about those that are missing."""
+"""Names of modules: what is imported when a program asks for it, and what is said about what is missing."""
 
 from __future__ import annotations
 

@@ -376,6 +376,7 @@ _SPECIAL = {
     "__getitem__": "(self, index: _Any) -> _Tensor", "__setitem__": "(self, index: _Any, value: _Any) -> None",
     "__contains__": "(self, element: object) -> _bool",
 }  # fmt: skip
+_WRITTEN = ("data", "grad", "requires_grad")
 _PROPERTIES = {
     "T": TENSOR, "mT": TENSOR, "H": TENSOR, "mH": TENSOR, "real": TENSOR, "imag": TENSOR, "data": TENSOR,
     "grad": f"{TENSOR} | None", "grad_fn": "_Any", "dtype": "_dtype", "device": "_device", "shape": "_Size",
@@ -406,7 +407,11 @@ def tensor() -> str:
         if name in METHODS or inspect.isfunction(found):
             stub.function(name, METHODS.get(name, found), method=True, indent="    ")
         else:
-            stub.lines.append(f"    {name}: {_PROPERTIES.get(name, '_Any')}")
+            kind = _PROPERTIES.get(name, "_Any")
+            if name in _WRITTEN or name.startswith("_"):
+                stub.lines.append(f"    {name}: {kind}")
+            else:
+                stub.lines += ["    @property", f"    def {name}(self) -> {kind}: ..."]
     return (
         stub.text()
         .replace("from fastgrad.tensor import Tensor as _Tensor\n", "")

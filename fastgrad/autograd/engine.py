@@ -6,6 +6,7 @@ A pass is one call of the runtime: see ``native.backward.run``.
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,6 +31,14 @@ from fastgrad.native.contracts.records import NODE
 from fastgrad.native.host import devices
 from fastgrad.native.host.hook_calls import call_callbacks, queue_in_replay
 
+
+class _Filtered(threading.local):
+    """How many passes with `inputs` are under way in a thread."""
+
+    depth = 0
+
+
+_filtered = _Filtered()
 _N_IN = NODE.fields["n_in"][0]
 
 
@@ -213,9 +222,14 @@ def backward(
     flags = ACCUMULATE | (KEEP_GRAPH if keep else 0) | (CREATE_GRAPH if create_graph else 0)
     if wanted is not None:
         flags |= FILTERED
-    done = rt.run_pass(tensors, grad_tensors, wanted, flags)
-    if done is not None:
-        _run_checked(*_roots(tensors, grad_tensors, wanted), wanted, flags)
+        _filtered.depth += 1
+    try:
+        done = rt.run_pass(tensors, grad_tensors, wanted, flags)
+        if done is not None:
+            _run_checked(*_roots(tensors, grad_tensors, wanted), wanted, flags)
+    finally:
+        if wanted is not None:
+            _filtered.depth -= 1
 
 
 def grad(
@@ -431,6 +445,17 @@ def _will_engine_execute_node(node: Any) -> bool:
     if not task:
         raise RuntimeError("_will_engine_execute_node can only be called during the backward pass")
     return bool(rt.will_run(task, node, 0))
+
+
+def _is_checkpoint_valid() -> bool:
+    """Whether the pass under way in this thread runs whatever it reaches: ``backward()`` without `inputs`.
+
+    In a pass of ``grad()`` the last of the nodes is captured and does not run.
+    """
+    task = rt.current_pass()
+    if not task or _filtered.depth:
+        return not task
+    return all(rt.will_run(task, node, 0) for node in rt.execution_order(task))
 
 
 # --- what compiled code asks ------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -68,12 +70,27 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"calculate_gain(): Unsupported nonlinearity {nonlinearity}; expected one of {known}")
 
 
+_leaving = ContextVar("_leaving", default=False)
+
+
+@contextmanager
+def leaving_values() -> Iterator[None]:
+    """Initializers change nothing in the block."""
+    token = _leaving.set(True)
+    try:
+        yield
+    finally:
+        _leaving.reset(token)
+
+
 def _initializer(function: Callable[..., Any]) -> Callable[..., Any]:
     """An initializer: what it fills has to be a tensor, and nothing that it does is recorded."""
 
     @functools.wraps(function)
     def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         need_tensor(function.__name__, tensor, "tensor")
+        if _leaving.get():
+            return tensor
         with no_grad():
             return function(tensor, *args, **kwargs)
 

@@ -142,3 +142,187 @@ class Buffer(Tensor, metaclass=_Marked):
         out.persistent = persistent
         out._is_buffer = True
         return out
+
+
+_EMPTY_ALLOWED = {
+    "char", "copy_", "cpu", "cuda", "double", "float", "get_device", "half", "int", "is_complex", "is_floating_point",
+    "long", "requires_grad_", "short", "size", "to", "bfloat16",
+}  # fmt: skip
+_UNARY = (
+    "neg",
+    "abs",
+    "invert",
+    "getitem",
+    "setitem",
+    "len",
+    "iter",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "bool",
+)
+_OPERATORS = [
+    f"__{side}{name}__"
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor")
+    for side in ("", "r", "i")
+] + [f"__{name}__" for name in _UNARY]
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers have in common whose sizes are not known yet.
+
+    Their methods raise `ValueError`, but for those that change dtype or device.
+    """
+
+    __slots__ = ()
+    cls_to_become: Any = None
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a parameter or buffer of these sizes, with whatever stands in its memory.
+
+        Parameters
+        ----------
+        shape : sequence of int
+        device : optional
+        dtype : dtype, optional
+            Those that it has by default.
+        """
+        own: Any = self
+        own.data = empty(
+            shape,
+            device=own.device if device is None else device,
+            dtype=own.dtype if dtype is None else dtype,
+        )
+        own.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        """There is none yet: RuntimeError."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` "
+            "to initialize the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> None:
+        """Refuse: there is no memory."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            kind, arguments = self._made_by()
+            memo[id(self)] = kind(*arguments)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._made_by()
+
+    def _made_by(self) -> tuple[Any, tuple[Any, ...]]:
+        own: Any = self
+        return type(self), (own.requires_grad, own.device, own.dtype)
+
+
+def _refusing(name: str) -> Any:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kind = type(self).__name__
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {name}. This error happens when you are using a "
+            f"`LazyModule` or explicitly manipulating `fastgrad.nn.parameter.{kind}` objects. When using LazyModules "
+            "Call `forward` with a dummy batch to initialize the parameters before calling fastgrad functions"
+        )
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _name in [n for n in dir(Tensor) if n[:1] != "_" and callable(getattr(Tensor, n))] + _OPERATORS:
+    if _name not in _EMPTY_ALLOWED and _name not in vars(UninitializedTensorMixin) and hasattr(Tensor, _name):
+        setattr(UninitializedTensorMixin, _name, _refusing(_name))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose sizes are not known yet; see `LazyModuleMixin`.
+
+    Parameters
+    ----------
+    requires_grad : bool
+    device : optional
+    dtype : dtype, optional
+
+    Raises
+    ------
+    ValueError
+        If a method of it is called.
+    RuntimeError
+        If its shape is read.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> p = fg.nn.UninitializedParameter()
+    >>> p
+    <UninitializedParameter>
+    >>> p.materialize((2, 3))
+    >>> type(p).__name__, p.shape
+    ('Parameter', fastgrad.Size([2, 3]))
+    """
+
+    __slots__ = ()
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        """A parameter without elements."""
+        out = rt.adopt(cls, empty(0, device=device, dtype=dtype))
+        out.requires_grad = requires_grad
+        return out
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose sizes are not known yet; see `LazyModuleMixin`.
+
+    Parameters
+    ----------
+    requires_grad : bool
+    device : optional
+    dtype : dtype, optional
+    persistent : bool
+        Whether the buffer is part of the module's `state_dict`.
+
+    Raises
+    ------
+    ValueError
+        If a method of it is called.
+    RuntimeError
+        If its shape is read.
+    """
+
+    __slots__ = ()
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        """A buffer without elements."""
+        out = rt.adopt(cls, empty(0, device=device, dtype=dtype))
+        out.requires_grad = requires_grad
+        out.persistent = persistent
+        out._is_buffer = True
+        return out
+
+    def _made_by(self) -> tuple[Any, tuple[Any, ...]]:
+        kind, arguments = super()._made_by()
+        return kind, (*arguments, self.persistent)  # type: ignore[attr-defined]
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether something is a parameter or buffer whose sizes are not known yet."""
+    return isinstance(param, UninitializedTensorMixin)

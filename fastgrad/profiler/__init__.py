@@ -30,7 +30,7 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
-_PLACES: dict[str, str | None] = (
+_PLACES = (
     dict.fromkeys(__all__[:4], "events")
     | dict.fromkeys(__all__[4:], "recorded")
     | {"record_function": "ranges"}

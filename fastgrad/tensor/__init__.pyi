@@ -72,7 +72,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def __getitem__(self, index: _Any) -> _Tensor: ...
     def __setitem__(self, index: _Any, value: _Any) -> None: ...
     def __contains__(self, element: object) -> _bool: ...
-    T: _Tensor
+    @property
+    def T(self) -> _Tensor: ...
     _backward_hooks: _Any
     _base: _Any
     def _elements(self) -> _np.ndarray: ...
@@ -312,7 +313,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A tensor over the same memory without history."""
     def detach_(self) -> _Tensor:
         r"""Forget the history, in place."""
-    device: _device
+    @property
+    def device(self) -> _device: ...
     def diag(self, diagonal: _int = 0) -> _Tensor:
         r"""A vector as diagonal of a matrix, or the diagonal of a matrix as a copy."""
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
@@ -345,7 +347,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The tensor in float64."""
     def dsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
         r"""The same along the third dimension."""
-    dtype: _dtype
+    @property
+    def dtype(self) -> _dtype: ...
     def element_size(self) -> _int:
         r"""Bytes of an element."""
     def eq(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -441,7 +444,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def get_device(self) -> _int:
         r"""The number of its GPU, -1 on the CPU."""
     grad: _Tensor | None
-    grad_fn: _Any
+    @property
+    def grad_fn(self) -> _Any: ...
     def greater(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Whether ``input > other``."""
     def greater_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -498,14 +502,18 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The tensor in int32."""
     def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
         r"""Whether elements lie in row-major order, or in the given memory format, without gaps."""
-    is_cpu: _bool
-    is_cuda: _bool
+    @property
+    def is_cpu(self) -> _bool: ...
+    @property
+    def is_cuda(self) -> _bool: ...
     def is_floating_point(self) -> _bool:
         r"""Whether the dtype is a floating-point one."""
     def is_inference(self) -> _bool:
         r"""Whether it was made in inference mode."""
-    is_leaf: _bool
-    is_meta: _bool
+    @property
+    def is_leaf(self) -> _bool: ...
+    @property
+    def is_meta(self) -> _bool: ...
     def is_nonzero(self) -> _bool:
         r"""Whether the only element of a tensor is not zero."""
     def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
@@ -526,7 +534,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether an element is a real number: there are no others yet."""
     def item(self) -> _Tensor:
         r"""The only element, as a Python number."""
-    itemsize: _int
+    @property
+    def itemsize(self) -> _int: ...
     def kron(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The Kronecker product: each element of `input` times all of `other`."""
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
@@ -615,7 +624,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether ``input < other``."""
     def lt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `lt`."""
-    mT: _Tensor
+    @property
+    def mT(self) -> _Tensor: ...
     def masked_fill(self, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
         r"""A copy of `input` with `value` where the mask holds."""
     def masked_fill_(self, mask: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -706,8 +716,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""`length` positions of a dimension from `start` on."""
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> _Tensor:
         r"""A copy of what `narrow` gives."""
-    nbytes: _int
-    ndim: _int
+    @property
+    def nbytes(self) -> _int: ...
+    @property
+    def ndim(self) -> _int: ...
     def ndimension(self) -> _int:
         r"""The number of dimensions."""
     def ne(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -752,7 +764,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A NumPy array over the same memory."""
     def outer(self, vec2: _Tensor) -> _Tensor:
         r"""The products of each element of a vector with each of another."""
-    output_nr: _int
+    @property
+    def output_nr(self) -> _int: ...
     def permute(self, *dims: _int | _Sequence[_int]) -> _Tensor:
         r"""The dimensions in another order."""
     def pin_memory(self, device: _device | _str | _int | None = None) -> _Tensor:
@@ -815,7 +828,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In the sizes of another tensor."""
     def retain_grad(self) -> None:
         r"""Let backward passes write the gradient of this non-leaf to its ``grad``."""
-    retains_grad: _bool
+    @property
+    def retains_grad(self) -> _bool: ...
     def roll(self, shifts: _int | _Sequence[_int], dims: _int | _Sequence[_int] = ...) -> _Tensor:
         r"""The elements moved along dimensions; what leaves at the end comes in at the front."""
     def rot90(self, k: _int = 1, dims: _int | _Sequence[_int] = ...) -> _Tensor:
@@ -846,7 +860,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy with `src` at one position of a dimension."""
     def set_(self, source: _Tensor | None = ...) -> _Tensor:
         r"""Let this tensor stand for the memory of another one, as a change in place."""
-    shape: _Size
+    @property
+    def shape(self) -> _Size: ...
     def sigmoid(self) -> _Tensor:
         r"""The logistic function, ``1 / (1 + exp(-input))``."""
     def sigmoid_(self) -> _Tensor:

@@ -25,15 +25,18 @@ from fastgrad.autograd.engine import _current_graph_task_id
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.autograd.saved import keep, saved_tensors_hooks
 from fastgrad.functions.arguments import is_tensor
-from fastgrad.native.build.loader import ContextBase, rt
-from fastgrad.native.contracts.flags import AUTOCAST
 from fastgrad.nn.modules.container import Sequential
-from fastgrad.random import get_rng_state, set_rng_state
+from fastgrad.random import get_rng_state
+from fastgrad.utils.reentrant import CheckpointFunction, check_backward_validity, detach_variable
+from fastgrad.utils.replaying import autocast_now, rng_state
 
 __all__ = [
     "CheckpointError",
+    "CheckpointFunction",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "detach_variable",
     "noop_context_fn",
     "set_checkpoint_early_stop",
 ]
@@ -99,7 +102,10 @@ def checkpoint(
     *args, **kwargs
         Its arguments. Tensors among `args` are saved as an op saves them.
     use_reentrant : bool, optional
-        Say False. True, PyTorch's older variant, is not supported; None means False, with a warning.
+        Say False; None means it, with a warning. True is the older variant: the function runs without a graph, and
+        again in the backward of a node of its own, with a pass over the graph that this makes. It takes no keyword
+        arguments, sees gradients of tensor arguments alone, has no second derivatives, and works in ``backward()``
+        without `inputs` alone.
     context_fn : callable, optional
         Returns two context managers, for the first and for the second run.
     determinism_check : {"default", "none"}
@@ -121,9 +127,10 @@ def checkpoint(
     CheckpointError
         In backward, if the second run saves fewer or other tensors than the first.
     NotImplementedError
-        If `use_reentrant` or `debug` is True.
+        If `debug` is True.
     ValueError
-        If `determinism_check` is unknown.
+        If `determinism_check` is unknown, or keyword arguments, `context_fn` or `debug` are given with
+        ``use_reentrant=True``.
 
     Warns
     -----
@@ -144,7 +151,12 @@ def checkpoint(
     >>> x.grad
     tensor([-2.4783, -2.4783])
     """
-    _need_supported("checkpoint", use_reentrant, debug)
+    if _chosen("checkpoint", use_reentrant, debug):
+        if kwargs:
+            raise ValueError(f"checkpoint(): Unexpected keyword arguments: {', '.join(kwargs)}")
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in _CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}")
     forward_context, recompute_context = context_fn()
@@ -152,10 +164,10 @@ def checkpoint(
         return function(*args, **kwargs)
     state = get_rng_state() if preserve_rng_state else None
 
-    modes = _autocast()
+    modes = autocast_now()
 
     def again(*inputs: Any) -> None:
-        with _rng_state(state), recompute_context, modes:
+        with rng_state(state), recompute_context, modes:
             function(*inputs, **kwargs)
 
     stop = early_stop if _early_stop is None else _early_stop
@@ -169,14 +181,6 @@ def checkpoint(
             "checkpointed forward, so that there is nothing to return"
         )
     return result
-
-
-def _autocast() -> ContextBase:
-    """A context in which autocast is as it is now."""
-    on = rt.get_mode() & AUTOCAST
-    modes = ContextBase()
-    modes._on, modes._off = on, AUTOCAST & ~on
-    return modes
 
 
 def checkpoint_sequential(
@@ -210,8 +214,6 @@ def checkpoint_sequential(
     ------
     ValueError
         If there are fewer functions than segments.
-    NotImplementedError
-        If `use_reentrant` is True.
 
     Examples
     --------
@@ -221,7 +223,7 @@ def checkpoint_sequential(
     >>> x.grad
     tensor([0.9897])
     """
-    _need_supported("checkpoint_sequential", use_reentrant, False)
+    reentrant = _chosen("checkpoint_sequential", use_reentrant, False)
     parts = list(functions.children()) if isinstance(functions, Sequential) else list(functions)
     if not 1 <= segments <= len(parts):
         raise ValueError(
@@ -232,7 +234,7 @@ def checkpoint_sequential(
     value = input
     for k in range(segments - 1):
         run = functools.partial(_in_turn, parts[k * length : (k + 1) * length])
-        value = checkpoint(run, value, use_reentrant=False, preserve_rng_state=preserve_rng_state)
+        value = checkpoint(run, value, use_reentrant=reentrant, preserve_rng_state=preserve_rng_state)
     return _in_turn(parts[(segments - 1) * length :], value)
 
 
@@ -242,12 +244,9 @@ def _in_turn(functions: Sequence[Callable[[Any], Any]], value: Any) -> Any:
     return value
 
 
-def _need_supported(name: str, use_reentrant: bool | None, debug: bool) -> None:
-    if use_reentrant:
-        raise NotImplementedError(
-            f"{name}(): use_reentrant=True is not supported; use_reentrant=False gives the same gradients"
-        )
-    if debug:
+def _chosen(name: str, use_reentrant: bool | None, debug: bool) -> bool:
+    """Whether it is the re-entrant variant."""
+    if debug and not use_reentrant:
         raise NotImplementedError(f"{name}(): debug=True is not supported; leave it off")
     if use_reentrant is None:
         warnings.warn(
@@ -256,20 +255,7 @@ def _need_supported(name: str, use_reentrant: bool | None, debug: bool) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-@contextlib.contextmanager
-def _rng_state(state: Any) -> Iterator[None]:
-    """A state of the default generator for the time of a block; None leaves it alone."""
-    if state is None:
-        yield
-        return
-    before = get_rng_state()
-    set_rng_state(state)
-    try:
-        yield
-    finally:
-        set_rng_state(before)
+    return bool(use_reentrant)
 
 
 class _Slot:

@@ -5,7 +5,7 @@ import torch
 
 nn = torch.nn
 rng = np.random.default_rng(9)
-layer = nn.utils.weight_norm(nn.Linear(3, 4).double())
+layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 4).double())
 bias = nn.Parameter(torch.zeros(4, dtype=torch.float64))
 with torch.no_grad():
     for p in layer.parameters():
@@ -23,6 +23,6 @@ for _ in range(12):
     optimizer.step()
     schedule.step(loss.item())
     result += [loss.item(), *(g["lr"] for g in optimizer.param_groups)]
-nn.utils.remove_weight_norm(layer)
+nn.utils.parametrize.remove_parametrizations(layer, "weight")
 result += [n for n, _ in layer.named_parameters()]
 result += nn.utils.parameters_to_vector(layer.parameters()).tolist()

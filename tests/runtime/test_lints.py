@@ -92,12 +92,14 @@ def test_exceptions_are_still_needed():
 
 
 PYTORCHS = {
+    "_ConvNd",
     "_current_autograd_node",
     "_current_graph_task_execution_order",
     "_current_graph_task_id",
+    "_is_checkpoint_valid",
     "_will_engine_execute_node",
 }
-"""Functions that programs know by PyTorch's names for them."""
+"""What programs know by PyTorch's names for them."""
 
 
 def test_private_names_stay_in_their_module():

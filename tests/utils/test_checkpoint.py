@@ -387,11 +387,6 @@ def test_a_saved_attribute_without_history_is_the_object_that_the_function_had(l
 
 
 def test_what_is_not_supported():
-    for name in ("checkpoint", "checkpoint_sequential"):
-        function = getattr(fg.utils.checkpoint, name)
-        args = ([fg.exp], 1, leaf(fg)) if name == "checkpoint_sequential" else (fg.exp, leaf(fg))
-        with pytest.raises(NotImplementedError, match=rf"{name}\(\): use_reentrant=True is not supported"):
-            function(*args, use_reentrant=True)
     with pytest.raises(NotImplementedError, match="debug=True"):
         fg.utils.checkpoint.checkpoint(fg.exp, leaf(fg), debug=True)
     with pytest.warns(UserWarning, match="the variant is not chosen"):

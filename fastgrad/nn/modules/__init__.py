@@ -36,7 +36,14 @@ from fastgrad.nn.modules.batchnorm import (
     BatchNorm2d,
     BatchNorm3d,
 )
-from fastgrad.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from fastgrad.nn.modules.container import (
+    Container,
+    ModuleDict,
+    ModuleList,
+    ParameterDict,
+    ParameterList,
+    Sequential,
+)
 from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from fastgrad.nn.modules.dropout import (
@@ -54,6 +61,19 @@ from fastgrad.nn.modules.instances import (
     InstanceNorm3d,
     LocalResponseNorm,
 )
+from fastgrad.nn.modules.lazy_layers import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from fastgrad.nn.modules.linear import Bilinear, Identity, Linear
 from fastgrad.nn.modules.loss import (
     BCELoss,
@@ -64,6 +84,7 @@ from fastgrad.nn.modules.loss import (
     L1Loss,
     MSELoss,
     NLLLoss,
+    NLLLoss2d,
     SmoothL1Loss,
 )
 from fastgrad.nn.modules.margin_loss import (
@@ -114,7 +135,13 @@ from fastgrad.nn.modules.shuffling import (
     PixelUnshuffle,
 )
 from fastgrad.nn.modules.sparse import Embedding
-from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
+from fastgrad.nn.modules.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from fastgrad.nn.modules.upsampling import (
     Upsample,
     UpsamplingBilinear2d,
@@ -169,6 +196,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "ConvTranspose1d",
@@ -204,6 +232,17 @@ __all__ = [
     "LPPool3d",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LocalResponseNorm",
@@ -226,6 +265,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",
@@ -260,6 +300,9 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from itertools import groupby
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 from fastgrad.nn.modules.module import Module, block, indented, typename
 from fastgrad.nn.modules.parameter_containers import ParameterDict, ParameterList, pairs, position
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 Self = TypeVar("Self", bound="_ModuleSequence")
 
@@ -250,6 +251,26 @@ class ModuleList(_ModuleSequence):
             )
             start += n
         return block(self._get_name(), lines)
+
+
+class Container(Module):
+    """Deprecated: a module with submodules that are given by keywords.
+
+    Parameters
+    ----------
+    **kwargs : Module
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class ModuleDict(Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from fastgrad import dtypes
 from fastgrad.autograd.modes import no_grad
@@ -134,6 +134,33 @@ class ConvertMethods:
             If the device is no GPU, or there is no such GPU.
         """
         return self._apply(lambda t: t.cuda(device))
+
+    def share_memory(self) -> NoReturn:
+        """Refuse: the memory of tensors belongs to one process.
+
+        Raises
+        ------
+        NotImplementedError
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}.share_memory(): memory of tensors cannot be shared with other processes; pass a "
+            "state dict through fastgrad.save and fastgrad.load"
+        )
+
+    def _no_device(self, name: str) -> NoReturn:
+        raise RuntimeError(f"{type(self).__name__}.{name}(): fastgrad has no support for {name} devices")
+
+    def ipu(self, device: Any = None) -> NoReturn:
+        """Refuse: there are no such devices."""
+        self._no_device("ipu")
+
+    def mtia(self, device: Any = None) -> NoReturn:
+        """Refuse: there are no such devices."""
+        self._no_device("mtia")
+
+    def xpu(self, device: Any = None) -> NoReturn:
+        """Refuse: there are no such devices."""
+        self._no_device("xpu")
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move parameters and buffers to a device without their values.

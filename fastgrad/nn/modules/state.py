@@ -14,7 +14,7 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.module_hooks import Hook, add
-from fastgrad.nn.parameter import Parameter
+from fastgrad.nn.parameter import Parameter, is_lazy
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -238,7 +238,7 @@ class StateMethods:
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Write the module's own entries."""
         for name, tensor in self._own_state():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()
+            destination[prefix + name] = tensor if keep_vars or is_lazy(tensor) else tensor.detach()
         if type(self).get_extra_state is not StateMethods.get_extra_state:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
@@ -394,6 +394,8 @@ class StateMethods:
             )
             return
         given: Any = new
+        if is_lazy(own):  # what is loaded has no sizes either, or the module would have them by now
+            return
         if own.ndim == 0 and given.shape == (1,):  # how scalars were saved long ago
             given = given[0]
         if given.shape != own.shape:

@@ -170,6 +170,22 @@ def clip_grad_norm_(
     return total
 
 
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:
+    """Deprecated name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`fastgrad.nn.utils.clip_grad_norm` is now deprecated in favor of `fastgrad.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Bring the elements of gradients into the range from ``-clip_value`` to ``clip_value``, in place; NaN stays.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeVar
 
 from fastgrad.functions.arguments import need_tensor, need_type
@@ -101,12 +102,11 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
 
     Notes
     -----
-    This is PyTorch's form by a forward pre-hook. Its newer ``nn.utils.parametrizations.weight_norm`` is not offered, so
-    there is no warning that points to it.
+    Deprecated, with a `FutureWarning`, for `fastgrad.nn.utils.parametrizations.weight_norm`.
 
     Examples
     --------
-    >>> import fastgrad as fg
+    >>> import fastgrad as fg, warnings
     >>> class Scale(fg.nn.Module):
     ...     def __init__(self):
     ...         super().__init__()
@@ -114,7 +114,9 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
     ...
     ...     def forward(self, x):
     ...         return x * self.weight
-    >>> module = weight_norm(Scale())
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", FutureWarning)
+    ...     module = weight_norm(Scale())
     >>> [name for name, _ in module.named_parameters()]
     ['weight_g', 'weight_v']
     >>> module.weight_g.item()
@@ -122,6 +124,13 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
     >>> module(fg.ones(2))
     tensor([[3., 4.]], grad_fn=<MulBackward0>)
     """
+    need_type("weight_norm", module, Module, "module")
+    warnings.warn(
+        "`fastgrad.nn.utils.weight_norm` is deprecated in favor of "
+        "`fastgrad.nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+        stacklevel=2,
+    )
     WeightNorm.apply(module, name, dim)
     return module
 
