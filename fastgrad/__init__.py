@@ -19,6 +19,8 @@ from fastgrad.dtypes import (
     bfloat16,
     bool_ as bool,
     can_cast,
+    complex64,
+    complex128,
     dtype,
     finfo,
     float16,
@@ -95,6 +97,8 @@ newaxis = None
 half = float16
 float = float32
 double = float64
+cfloat = complex64
+cdouble = complex128
 int = int32
 long = int64
 
@@ -129,6 +133,10 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "cdouble",
+    "cfloat",
+    "complex64",
+    "complex128",
     "can_cast",
     "dtype",
     "e",

@@ -7,7 +7,7 @@ compiles them.
 ======  =================================================================================================
 floats  exp exp_of_negative expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal pow tanh sigmoid softplus sin cos erf
 floats  abs sign copysign floor ceil trunc round fmod remainder floor_div trunc_div fma
-floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite
+floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite make is_at_least_zero
 INT     abs sign pow fmod remainder floor_div trunc_div bitwise_not
 BOOL    bitwise_not
 all     maximum minimum where
@@ -46,6 +46,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from fastgrad.kernels.complex_scalars import make
 from fastgrad.kernels.intmath import BOOL, INT, sign
 from fastgrad.kernels.scalar_ir import (
     absolute,
@@ -574,6 +575,11 @@ def of_dtype(x, other):
 
 
 @formula
+def is_at_least_zero(x):
+    return x >= like(x, 0)
+
+
+@formula
 def masked_fill(x, value, condition):
     return where(condition, value, x)
 
@@ -593,7 +599,8 @@ _FLOAT = {
     "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,
     "fmod": fmod, "remainder": remainder, "floor_div": floor_div, "trunc_div": trunc_div,
     "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "of_dtype": of_dtype,
-    "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
+    "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and, "make": make,
+    "is_at_least_zero": is_at_least_zero,
 }  # fmt: skip
 
 F32: Any = namespace("F32", **_FLOAT, **_logarithms(log_tail_32), pow=pow_32, erf=erf_32)

@@ -11,6 +11,7 @@ from fastgrad.ops import (
     activations,
     attention,
     autocasting,
+    complex_numbers,
     convolution,
     dropout,
     elementwise,
@@ -67,6 +68,7 @@ def _install() -> None:
     runtime_set("peer_kernel", shape.PEER_COPY.id)
     used = {
         "add_op": elementwise.add, "mul_op": elementwise.mul, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
+        "conj_op": complex_numbers.conj,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
@@ -92,6 +94,7 @@ __all__ = [
     "activations",
     "attention",
     "autocasting",
+    "complex_numbers",
     "convolution",
     "dropout",
     "elementwise",

@@ -25,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT16, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
@@ -42,7 +42,7 @@ from fastgrad.native.contracts.status import (
     TOO_MANY_DIMS,
 )
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half
+from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half, out_dtype_of
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
@@ -347,10 +347,26 @@ def copy_laid_out(handle, dtype, n, layout):
     return finished(out, copy_into(out, handle))
 
 
+COMPLEX_NUMBER = 3
+"""The kind of a complex number: `real` is its real part, and `integer` the bits of its imaginary part."""
+
+
 @native_inline
 def dtype_of_number(kind):
-    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool, 3 for complex."""
+    if kind == COMPLEX_NUMBER:
+        return COMPLEX128
     return FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+
+
+@native_inline
+def write_number(place, kind, real, integer):
+    """Write a Python number as an element of its own dtype."""
+    if kind == 1 or kind == COMPLEX_NUMBER:
+        f64s(address_of(place))[0] = real
+        place[1] = integer
+    else:
+        place[0] = integer
 
 
 @native
@@ -360,10 +376,7 @@ def lasting_number(kind, real, integer):
     handle = new_tensor(dtype_of_number(kind), HOST, 0, place)
     if failed(handle):
         return handle
-    if kind == 1:
-        f64s(address_of(place))[0] = real
-    else:
-        place[0] = integer
+    write_number(place, kind, real, integer)
     tensor(handle).flags |= WRAPPED_NUMBER
     return finished(handle, write_bytes(handle, address_of(place)))
 
@@ -375,9 +388,12 @@ def number_tensor(kind, real, integer, dtype, device):
     source = dtype_of_number(kind)
     if dtype < 0:
         dtype = source
-    direct = holds(dtype, kind, integer)
+    direct = holds(dtype, kind, integer) if kind != COMPLEX_NUMBER else dtype == COMPLEX128
     handle = new_tensor(dtype if direct else source, device, 0, shape)
-    if not failed(handle):
+    if not failed(handle) and kind == COMPLEX_NUMBER:
+        write_number(shape, kind, real, integer)
+        handle = finished(handle, write_bytes(handle, address_of(shape)))
+    elif not failed(handle):
         handle = finished(handle, write_constant(handle, kind, real, integer))
     if not failed(handle) and not direct:
         converted = cast(handle, dtype)
@@ -485,9 +501,11 @@ def elementwise_slow(op, n, ins, out):
     device = device_of_all(n, ins)
     if failed(device):
         return device
-    out_dtype = BOOL if info.flags & OUT_BOOL else dtype
+    out_dtype = out_dtype_of(info.flags, dtype)
+    rounds = False
     if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
         dtype = FLOAT32
+        rounds = out_dtype != dtype
     target = out
     if out != 0:
         to = tensor(out)
@@ -525,7 +543,7 @@ def elementwise_slow(op, n, ins, out):
             else:
                 cast_ins[k] = converted
                 made |= 1 << k
-    if not failed(status) and dtype != out_dtype and not info.flags & OUT_BOOL:
+    if not failed(status) and rounds:
         status = run_and_round(info.kernel, dtype, n, cast_ins, target)
     elif not failed(status):
         status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
@@ -573,7 +591,7 @@ def elementwise(op, n, ins):
                     easy = False
     if not easy:
         return elementwise_slow(op, n, ins, 0)
-    out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
+    out = new_tensor(out_dtype_of(info.flags, dtype), t0.device, t0.ndim, t0.shape)
     if failed(out):
         return out
     to = tensor(out)
@@ -588,7 +606,7 @@ def elementwise(op, n, ins):
 def fill_scalar(handle, kind, real, integer):
     """Fill a tensor with a number, in place, without history. OK or a failure."""
     t = tensor(handle)
-    if t.flags & CONTIGUOUS and holds(t.dtype, kind, integer):
+    if t.flags & CONTIGUOUS and kind != COMPLEX_NUMBER and holds(t.dtype, kind, integer):
         return write_constant(handle, kind, real, integer)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
     if failed(number):
