@@ -141,6 +141,7 @@ __all__ = [
     "dtype",
     "e",
     "enable_grad",
+    "fft",
     "finfo",
     "float",
     "float16",
@@ -207,6 +208,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name in ("testing", "viz"):  # few programs draw pictures, or test
+    if name in ("fft", "testing", "viz"):  # few programs draw pictures, or test
         return _import_module(f"fastgrad.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -234,8 +234,8 @@ def format_tensor(
     shape_is_hidden = array.ndim != 1 if empty else _OPTIONS.edgeitems == 0
     if shape_is_hidden:
         suffixes.append(f"size={tuple(array.shape)}")
-    usual = (default_dtype, "complex128" if default_dtype == "float64" else "complex64")
-    if (dtype_name != default_dtype if empty else dtype_name not in usual) and (empty or dtype_name not in ("int64", "bool")):
+    told = ("int64", "bool", "complex128" if default_dtype == "float64" else "complex64")
+    if dtype_name != default_dtype and (empty or dtype_name not in told):
         suffixes.append(f"dtype={DTYPE_PREFIX}{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
