@@ -46,7 +46,16 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
         Either of them: what gradients may be of.
     """
 
-    __slots__ = ("arithmetic", "code", "inexact", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+    __slots__ = (
+        "arithmetic",
+        "code",
+        "inexact",
+        "is_complex",
+        "is_floating_point",
+        "itemsize",
+        "name",
+        "numpy",
+    )
     arithmetic: np.dtype | None
     code: int
     inexact: bool

@@ -393,7 +393,7 @@ class _Check:
         beyond[self.close(analytical, numerical)] = 0.0
         flat = np.unravel_index(beyond.argmax(), beyond.shape)
         of_input, of_output = (
-            tuple(map(int, np.unravel_index(index, tuple(t.shape))))
+            tuple(map(int, np.unravel_index(index, memory_of(t).shape)))
             for index, t in zip(flat, (self.point.wanted[k], self.point.outputs[place]), strict=True)
         )
         return (

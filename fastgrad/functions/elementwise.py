@@ -388,7 +388,7 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
         )
     code = _field(need_tensor(name, like), _DTYPE)
     bounds = _FILL_BOUNDS.get(code)
-    if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
+    if bounds and not isinstance(value, (bool, complex)) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(
             f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
         )

@@ -33,6 +33,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     shape,
     sorting,
     special,
+    spectra,
     statistics,
     storage,
     summaries,
