@@ -271,8 +271,8 @@ def adjoint(input: Any) -> Any:
     --------
     >>> import fastgrad as fg
     >>> fg.adjoint(fg.tensor([[1j, 2j]]))
-    tensor([[-0.-1.j],
-            [-0.-2.j]])
+    tensor([[0.-1.j],
+            [0.-2.j]])
     """
     if need_tensor("adjoint", input).dim() < 2:
         raise RuntimeError(f"adjoint(): only supports matrices, but got a tensor of {input.dim()} dimensions")
@@ -296,7 +296,7 @@ def angle(input: Any) -> Any:
     tensor([1.5708, 3.1416])
     """
     if is_complex_tensor(need_tensor("angle", input)):
-        return invoke(BY_NAME["angle.complex"], (input,))
+        return invoke(BY_NAME["angle"], (input,))
     x = input if input.dtype.is_floating_point else input.to(dtypes.get_default_dtype())
     turned = m.where(m.isnan(x), x.detach(), m.where(x.detach() < 0, dtypes_pi, 0.0).to(x.dtype))
     return turned + x * 0 if x.requires_grad else turned

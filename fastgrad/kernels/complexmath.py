@@ -142,7 +142,7 @@ def whole_power(x, n):  # type: ignore[no-untyped-def]
 
 def _functions(part: Any, floats: ModuleType) -> dict[str, Any]:
     """What depends on the real functions of the dtype of the parts."""
-    exp_of, sin_of, cos_of, isinf_of = floats.exp, floats.sin, floats.cos, floats.isinf  # type: ignore[attr-defined]
+    exp_of, sin_of, cos_of = floats.exp, floats.sin, floats.cos  # type: ignore[attr-defined]
     c = np.float32 if part == types.float32 else np.float64
     log1p_of, expm1_of = floats.log1p, floats.expm1  # type: ignore[attr-defined]
     one, half, two = c(1), c(0.5), c(2)
@@ -187,6 +187,16 @@ def _functions(part: Any, floats: ModuleType) -> dict[str, Any]:
         grown = expm1_of(real(x))
         return make(grown * cos_of(turn) - two * lower * lower, (grown + one) * sin_of(turn))
 
+    return {
+        "abs": absolute, "exp": exp, "sgn": sgn, "reciprocal": reciprocal, "rsqrt": rsqrt, "sigmoid": sigmoid,
+        "log1p": log1p, "expm1": expm1,
+    }  # fmt: skip
+
+
+def _questions(part: Any, floats: ModuleType) -> dict[str, Any]:
+    """What formulas ask of numbers."""
+    isinf_of, quarter = floats.isinf, (np.float32 if part == types.float32 else np.float64)(0.25)  # type: ignore[attr-defined]
+
     @formula
     def isinf(x):  # type: ignore[no-untyped-def]
         return isinf_of(real(x)) | isinf_of(imag(x))
@@ -194,16 +204,13 @@ def _functions(part: Any, floats: ModuleType) -> dict[str, Any]:
     @formula
     def is_small(x):  # type: ignore[no-untyped-def]
         """Whether the absolute value is below one half."""
-        return real(x) * real(x) + imag(x) * imag(x) < half * half
+        return real(x) * real(x) + imag(x) * imag(x) < quarter
 
     @formula
     def is_at_least_zero(x):  # type: ignore[no-untyped-def]
         return (imag(x) == 0) & (real(x) >= 0)
 
-    return {
-        "abs": absolute, "exp": exp, "sgn": sgn, "reciprocal": reciprocal, "rsqrt": rsqrt, "sigmoid": sigmoid,
-        "isinf": isinf, "is_small": is_small, "is_at_least_zero": is_at_least_zero, "log1p": log1p, "expm1": expm1,
-    }  # fmt: skip
+    return {"isinf": isinf, "is_small": is_small, "is_at_least_zero": is_at_least_zero}
 
 
 _COMMON = {
@@ -215,5 +222,5 @@ _COMMON = {
     )},
 }  # fmt: skip
 
-C64: Any = namespace("C64", **_COMMON, **_functions(types.float32, F32))
-C128: Any = namespace("C128", **_COMMON, **_functions(types.float64, F64))
+C64: Any = namespace("C64", **_COMMON, **_functions(types.float32, F32), **_questions(types.float32, F32))
+C128: Any = namespace("C128", **_COMMON, **_functions(types.float64, F64), **_questions(types.float64, F64))

@@ -47,7 +47,7 @@ import numpy as np
 from numba import types
 
 from fastgrad.kernels.complex_scalars import make
-from fastgrad.kernels.intmath import BOOL, INT, sign
+from fastgrad.kernels.intmath import BOOL, INT, is_at_least_zero, sign
 from fastgrad.kernels.scalar_ir import (
     absolute,
     ceil,
@@ -575,11 +575,6 @@ def of_dtype(x, other):
 
 
 @formula
-def is_at_least_zero(x):
-    return x >= like(x, 0)
-
-
-@formula
 def masked_fill(x, value, condition):
     return where(condition, value, x)
 
@@ -593,14 +588,12 @@ def logical_and(x, y):
 
 _FLOAT = {
     "exp": exp, "exp_of_negative": exp_of_negative, "expm1": expm1, "exp2": exp2,
-    "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal,
+    "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal, "make": make, "is_at_least_zero": is_at_least_zero,
     "tanh": tanh, "sigmoid": sigmoid, "sin": sin, "cos": cos, "fma": fma, "where": where,
     "abs": absolute, "sign": sign, "copysign": copysign, "maximum": maximum, "minimum": minimum,
-    "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,
-    "fmod": fmod, "remainder": remainder, "floor_div": floor_div, "trunc_div": trunc_div,
-    "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "of_dtype": of_dtype,
-    "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and, "make": make,
-    "is_at_least_zero": is_at_least_zero,
+    "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even, "fmod": fmod, "remainder": remainder,
+    "floor_div": floor_div, "trunc_div": trunc_div, "isnan": isnan, "isinf": isinf, "isfinite": isfinite,
+    "of_dtype": of_dtype, "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
 }  # fmt: skip
 
 F32: Any = namespace("F32", **_FLOAT, **_logarithms(log_tail_32), pow=pow_32, erf=erf_32)

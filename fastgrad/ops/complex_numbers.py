@@ -144,7 +144,7 @@ def _(g, y):
     return invoke(real_part, (invoke(conj, (g,)) * (y * 1j),))
 
 
-@elementwise("angle.complex", dtypes=COMPLEX, flags=OUT_REAL, node="AngleBackward0")
+@elementwise("angle", dtypes=COMPLEX, flags=OUT_REAL, node="AngleBackward0")
 def angle(x):
     return m.angle(x)
 

@@ -566,8 +566,7 @@ def elementwise(
         inputs = parameters(formula)
         conditions = _conditions(inputs)
         extra = MASK_LAST if conditions else 0
-        given = next((code for flag, code in _RESULTS.items() if flags & flag), None)
-        elements = conditions | ({} if given is None else {"out": given})
+        elements = conditions | {"out": code for flag, code in _RESULTS.items() if flags & flag}
         kernel = Kernel(
             name, "elementwise:build", formula,
             dtypes=(dtypes or (REAL if rule == PROMOTE else FLOATS)) + (COMPLEX if over_complex else ()),
@@ -588,8 +587,7 @@ def elementwise(
     return declare
 
 
-_RESULTS = {OUT_BOOL: BOOL, OUT_REAL: REAL_PART, OUT_COMPLEX: AS_COMPLEX}
-"""What flags say of the dtype of a result."""
+_RESULTS = {OUT_BOOL: BOOL, OUT_REAL: REAL_PART, OUT_COMPLEX: AS_COMPLEX}  # dtypes of results, by flags
 
 
 def _conditions(names: Iterable[str]) -> dict[str, int]:

@@ -84,8 +84,7 @@ ELSEWHERE = {
     "polar": "the same",
     "isreal": "the same",
     "sgn": "the same",
-    "abs.complex": "the same",
-    "angle.complex": "the same",
+    "angle": "the same",
     "fft": "Fourier transforms: tests/ops/test_fft.py",
     "ifft": "the same",
     "rfft": "the same",
@@ -183,7 +182,7 @@ UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITH
 }
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {
-    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle.complex",
+    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
     "fft", "ifft", "rfft", "rfft_doubled", "irfft", "irfft_halved",
 }  # fmt: skip
 

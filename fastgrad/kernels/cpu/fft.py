@@ -8,6 +8,7 @@ holds them (``PyUFuncObject`` in ``ufuncobject.h``), and how they are called.
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -58,10 +59,10 @@ def find_pocketfft() -> tuple[str, ...]:
 
 def _ufunc(name: str) -> Any:
     try:
-        from numpy.fft import _pocketfft_umath
+        module = importlib.import_module("numpy.fft._pocketfft_umath")
     except ImportError:
         raise NotImplementedError("Fourier transforms need the loops of NumPy 2") from None
-    ufunc = getattr(_pocketfft_umath, name, None)
+    ufunc = getattr(module, name, None)
     if ufunc is None or any(kind not in ufunc.types for kind in _TYPES[name]):
         raise NotImplementedError(
             f"Fourier transforms need the ufunc {name} of numpy.fft, which this NumPy lacks"
