@@ -36,6 +36,8 @@ with _collector_paused():
         bfloat16,
         bool_ as bool,
         can_cast,
+        complex64,
+        complex128,
         dtype,
         finfo,
         float16,
@@ -90,12 +92,34 @@ with _collector_paused():
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
 if _TYPE_CHECKING:
-    from fastgrad import accelerator, backends, optim, profiler, serialization, special, testing, utils, viz
+    from fastgrad import (
+        accelerator,
+        backends,
+        fft,
+        optim,
+        profiler,
+        serialization,
+        special,
+        testing,
+        utils,
+        viz,
+    )
     from fastgrad.serialization import load, save
     from fastgrad.warm import warmup
 
 _LATER: dict[str, str | None] = dict.fromkeys(
-    ("accelerator", "backends", "optim", "profiler", "serialization", "special", "testing", "utils", "viz")
+    (
+        "accelerator",
+        "backends",
+        "fft",
+        "optim",
+        "profiler",
+        "serialization",
+        "special",
+        "testing",
+        "utils",
+        "viz",
+    )
 ) | {"load": "serialization", "save": "serialization", "warmup": "warm"}
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
@@ -104,6 +128,8 @@ newaxis = None
 half = float16
 float = float32
 double = float64
+cfloat = complex64
+cdouble = complex128
 int = int32
 long = int64
 
@@ -138,10 +164,15 @@ __all__ = [
     "default_generator",
     "device",
     "double",
+    "cdouble",
+    "cfloat",
+    "complex64",
+    "complex128",
     "can_cast",
     "dtype",
     "e",
     "enable_grad",
+    "fft",
     "finfo",
     "float",
     "float16",

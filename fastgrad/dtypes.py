@@ -6,16 +6,20 @@ import numpy as np
 
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
+    COMPLEX,
+    DISCRETE,
     DTYPES,
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    FLOATS,
     HALVES,
     INT8,
     INT16,
     ITEMSIZES,
     SUPPORTED_DTYPES,
     UINT8,
+    real_of,
 )
 
 _NUMPY = {
@@ -25,7 +29,7 @@ _NUMPY = {
 }  # fmt: skip
 _TYPE_NAMES = {
     "bool": "Bool", "uint8": "Byte", "int32": "Int", "int64": "Long", "float16": "Half", "bfloat16": "BFloat16",
-    "float32": "Float", "float64": "Double",
+    "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -38,11 +42,23 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     itemsize : int
         Bytes of an element.
     is_floating_point, is_complex : bool
+    inexact : bool
+        Either of them: what gradients may be of.
     """
 
-    __slots__ = ("arithmetic", "code", "is_complex", "is_floating_point", "itemsize", "name", "numpy")
+    __slots__ = (
+        "arithmetic",
+        "code",
+        "inexact",
+        "is_complex",
+        "is_floating_point",
+        "itemsize",
+        "name",
+        "numpy",
+    )
     arithmetic: np.dtype | None
     code: int
+    inexact: bool
     is_complex: bool
     is_floating_point: bool
     itemsize: int
@@ -72,6 +88,7 @@ def _made(code: int) -> dtype:
     d.itemsize = ITEMSIZES[code]
     d.is_floating_point = FLOAT16 <= code <= FLOAT64
     d.is_complex = code > FLOAT64
+    d.inexact = code >= FLOAT16
     d.numpy = np.dtype(_NUMPY[d.name]) if d.name in _NUMPY else None  # its dtype for the same elements
     d.arithmetic = np.dtype(np.float32) if code in HALVES else d.numpy  # and the one that it computes in
     return d
@@ -95,10 +112,12 @@ def of_name(name: str) -> dtype:
     return ALL[DTYPES.index(name)]
 
 
-bool_, uint8, int32, int64, float16, bfloat16, float32, float64 = (ALL[code] for code in SUPPORTED_DTYPES)
-SUPPORTED = (bool_, uint8, int32, int64, float16, bfloat16, float32, float64)
+bool_, uint8, int32, int64 = (ALL[code] for code in DISCRETE)
+float16, bfloat16, float32, float64 = (ALL[code] for code in FLOATS)
+complex64, complex128 = (ALL[code] for code in COMPLEX)
+SUPPORTED = tuple(ALL[code] for code in SUPPORTED_DTYPES)
 FLOATING = (float16, bfloat16, float32, float64)
-_BY_TYPE = {float: float64, int: int64, bool: bool_, complex: of_name("complex128")}
+_BY_TYPE = {float: float64, int: int64, bool: bool_, complex: complex128}
 _BY_NUMPY = {d.numpy: d for d in SUPPORTED if d.numpy is not None}
 
 
@@ -141,6 +160,8 @@ def promote_types(type1: object, type2: object) -> dtype:
         return ALL[INT16]
     if (low, high) == (FLOAT16, BFLOAT16):
         return ALL[FLOAT32]
+    if (low, high) == (FLOAT64, complex64.code):
+        return complex128
     return ALL[high]
 
 
@@ -156,8 +177,10 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     for name, given in (("from_", from_), ("to", to)):
         if not isinstance(given, dtype):
             raise TypeError(f"can_cast(): argument '{name}' must be a dtype, not {type(given).__name__}")
+    if from_.is_complex:
+        return to.is_complex
     if from_ in FLOATING:
-        return to in FLOATING
+        return to in FLOATING or to.is_complex
     return from_ is bool_ or to is not bool_
 
 
@@ -208,7 +231,7 @@ class finfo:  # noqa: N801 - the name that PyTorch's users write
     Raises
     ------
     TypeError
-        If `type` is no floating-point dtype.
+        If `type` is no floating-point dtype; of a complex one the parts count.
 
     Examples
     --------
@@ -231,6 +254,8 @@ class finfo:  # noqa: N801 - the name that PyTorch's users write
         found = get_default_dtype() if type is None else type
         if not isinstance(found, dtype):
             raise TypeError(f"finfo(): argument 'type' must be a dtype, not {found!r}")
+        if found.is_complex:
+            found = ALL[real_of(found.code)]
         if found not in FLOATING:
             raise TypeError(
                 f"fastgrad.finfo() requires a floating point input type, but got {found}; those are "
@@ -294,7 +319,7 @@ class iinfo:  # noqa: N801 - the name that PyTorch's users write
     def __init__(self, type: object) -> None:  # noqa: A002 - as PyTorch calls it
         if not isinstance(type, dtype):
             raise TypeError(f"iinfo(): argument 'type' must be a dtype, not {type!r}")
-        if type in FLOATING or type is bool_:
+        if type in FLOATING or type is bool_ or type.is_complex:
             raise TypeError(
                 f"fastgrad.iinfo() requires an integer input type, but got {type}"
                 + ("; use fastgrad.finfo to handle it" if type in FLOATING else "")

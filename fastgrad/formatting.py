@@ -197,7 +197,7 @@ def format_tensor(
     Parameters
     ----------
     array : numpy.ndarray
-        The values: booleans, integers or floats, of any shape.
+        The values: booleans, integers, floats or complex numbers, of any shape.
     dtype_name : str
         Name of the tensor's dtype, such as ``"float32"``. It is shown unless the values tell it.
     device : str
@@ -209,7 +209,7 @@ def format_tensor(
     prefix : str
         Opening text. Its length is the indentation of the following lines.
     default_dtype : str
-        The floating dtype that needs no mention.
+        The floating dtype that needs no mention; nor does the complex one with such parts.
 
     Returns
     -------
@@ -234,7 +234,8 @@ def format_tensor(
     shape_is_hidden = array.ndim != 1 if empty else _OPTIONS.edgeitems == 0
     if shape_is_hidden:
         suffixes.append(f"size={tuple(array.shape)}")
-    if dtype_name != default_dtype and (empty or dtype_name not in ("int64", "bool")):
+    told = ("int64", "bool", "complex128" if default_dtype == "float64" else "complex64")
+    if dtype_name != default_dtype and (empty or dtype_name not in told):
         suffixes.append(f"dtype={DTYPE_PREFIX}{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
@@ -259,6 +260,25 @@ def _visible_part(array: np.ndarray) -> np.ndarray:
 
 def _pick_format(values: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """Choose the format of an element, and the width of a column, for all `values`."""
+    if values.dtype.kind == "c":
+        return _complex_format(values)
+    show, width = _real_format(values)
+    return (lambda value: show(value).rjust(width)), width
+
+
+def _complex_format(values: np.ndarray) -> tuple[Callable[[Any], str], int]:
+    """The same for complex numbers, whose parts have each a format of their own."""
+    (real, width), (imag, imag_width) = _real_format(values.real), _real_format(values.imag)
+
+    def show(value: complex) -> str:
+        second = imag(value.imag)
+        return f"{real(value.real).rjust(width)}{'' if second[0] in '+-' else '+'}{second}j"
+
+    return show, width + imag_width + 1
+
+
+def _real_format(values: np.ndarray) -> tuple[Callable[[Any], str], int]:
+    """The same for real numbers, without spaces before them."""
     if values.dtype.kind != "f":
         width = max((len(str(v)) for v in values.reshape(-1).tolist()), default=1)
         return str, width
@@ -295,7 +315,7 @@ def _show_whole(value: float) -> str:
 def _body(array: np.ndarray, indent: int, summarize: bool, show: Callable[[Any], str], width: int) -> str:
     """The brackets and values of `array`, whose first line starts at column `indent`."""
     if array.ndim == 0:
-        return show(array.item()).rjust(width)
+        return show(array.item())
     edge = _OPTIONS.edgeitems
     shortened = summarize and len(array) > 2 * edge
     head, tail = (array[:edge], array[len(array) - edge :]) if shortened else (array, array[:0])
@@ -306,10 +326,10 @@ def _body(array: np.ndarray, indent: int, summarize: bool, show: Callable[[Any],
         parts += [_body(a, indent + 1, summarize, show, width) for a in tail]
         return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
-    cells = [show(v).rjust(width) for v in head.tolist()]
+    cells = [show(v) for v in head.tolist()]
     if shortened:
         cells += [" ..." if edge else "..."]
-        cells += [show(v).rjust(width) for v in tail.tolist()]
+        cells += [show(v) for v in tail.tolist()]
     per_line = max(1, (_OPTIONS.linewidth - indent) // (width + len(", ")))
     rows = [", ".join(cells[i : i + per_line]) for i in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(rows) + "]"

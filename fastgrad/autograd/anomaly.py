@@ -136,7 +136,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 def check_nan(node: Any, values: tuple[Any, ...]) -> None:
     """Raise if what a node gave has NaN; for the node of a leaf, `values` is the gradient that came to it."""
     for k, value in enumerate(values):
-        if value is None or not value.is_floating_point():
+        if value is None or not value.dtype.inexact:
             continue
         if np.isnan(values_of(value)).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {k}th output.")

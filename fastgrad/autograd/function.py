@@ -378,7 +378,7 @@ def finish_function(ctx: BackwardFunction, args: tuple[Any, ...], result: Any) -
         )
     rt.set_output_count(ctx, len(outputs))
     flows = [
-        recorded and isinstance(x, TensorBase) and x.is_floating_point() and not _among(x, constant)
+        recorded and isinstance(x, TensorBase) and x.dtype.inexact and not _among(x, constant)
         for x in outputs
     ]
     several = int(sum(flows) > 1)

@@ -280,7 +280,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
     for k, t in enumerate(inputs):
         if not requires_grad(t):
             continue
-        if t.dtype is not dtypes.float64:
+        if t.dtype not in (dtypes.float64, dtypes.complex128):
             warnings.warn(
                 f"Input #{k} requires gradient and is not a double precision floating point: it is {t.dtype.name}. "
                 "This check will likely fail if all the inputs are not of double precision floating point.",
@@ -300,6 +300,9 @@ def _random_gradients(outputs: Sequence[Any], strided: bool) -> tuple[Any, ...]:
     found = []
     for o in outputs:
         values = rng.uniform(-1, 1, tuple(o.shape)).astype(o.dtype.numpy)
+        if o.is_complex():
+            values = values + 1j * rng.uniform(-1, 1, tuple(o.shape))
+            values = values.astype(o.dtype.numpy)
         if strided and values.ndim:
             found.append(from_numpy(np.repeat(values, 2, axis=-1)[..., ::2]).requires_grad_())
         else:
@@ -349,15 +352,15 @@ class _Check:
             _expect_constant(numerical, 0.0)
             return
         for i, place in enumerate(point.places):
-            for k, a in self.analytical(place, np.eye(point.outputs[place].numel())).items():
+            for k, a in self.analytical(place, np.eye(memory_of(point.outputs[place]).size)).items():
                 n = numerical[k][i]
                 if not self.close(a, n).all():
                     raise GradcheckError(_mismatch(place, k, n, a) + self.difference(place, k, n, a))
 
     def compare_projections(self) -> None:
         point, rng = self.point, np.random.default_rng(_SEED)
-        along = {k: _unit_vector(rng, t.numel()) for k, t in point.wanted.items()}
-        weights = [_unit_vector(rng, point.outputs[place].numel()) for place in point.places]
+        along = {k: _unit_vector(rng, memory_of(t).size) for k, t in point.wanted.items()}
+        weights = [_unit_vector(rng, memory_of(point.outputs[place]).size) for place in point.places]
         slopes = {k: point.directional(k, u) for k, u in along.items()}
         if point.constant:
             _expect_constant(slopes, self.options.nondet_tol)
@@ -390,7 +393,7 @@ class _Check:
         beyond[self.close(analytical, numerical)] = 0.0
         flat = np.unravel_index(beyond.argmax(), beyond.shape)
         of_input, of_output = (
-            tuple(map(int, np.unravel_index(index, tuple(t.shape))))
+            tuple(map(int, np.unravel_index(index, memory_of(t).shape)))
             for index, t in zip(flat, (self.point.wanted[k], self.point.outputs[place]), strict=True)
         )
         return (
@@ -416,7 +419,7 @@ class _Check:
     def products(self, place: int, vectors: np.ndarray) -> dict[int, np.ndarray]:
         """For every input that requires grad the products of the Jacobian with each of the vectors, as columns."""
         wanted = self.point.wanted
-        found = {k: np.zeros((t.numel(), len(vectors))) for k, t in wanted.items()}
+        found = {k: np.zeros((memory_of(t).size, len(vectors))) for k, t in wanted.items()}
         for column, gradients in enumerate(self.point.passes(place, vectors)):
             for (k, t), g in zip(wanted.items(), gradients, strict=True):
                 if g is None:

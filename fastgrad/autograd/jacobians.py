@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
+from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import tensor
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.contracts.element_types import real_of
 
 
 class Jacobians:
@@ -51,12 +54,12 @@ class Jacobians:
         self.places = [k for k, o in enumerate(self.outputs) if o.requires_grad]
         self.constant = not self.places
         if self.constant:
-            self.places = [k for k, o in enumerate(self.outputs) if o.dtype.is_floating_point]
+            self.places = [k for k, o in enumerate(self.outputs) if o.dtype.inexact]
 
     def numerical(self, k: int) -> list[np.ndarray]:
         """The Jacobians of the outputs by input `k`, row by row from finite differences."""
         memory = memory_of(self.wanted[k])
-        found = [np.zeros((memory.size, self.outputs[place].numel())) for place in self.places]
+        found = [np.zeros((memory.size, memory_of(self.outputs[place]).size)) for place in self.places]
         for row, index in enumerate(np.ndindex(memory.shape)):
             slopes = self._slopes(memory[(*index, ...)], 1.0, f"on index {index} ")
             for jacobian, slope in zip(found, slopes, strict=True):
@@ -72,7 +75,7 @@ class Jacobians:
         """The gradients of the inputs for each of the vectors as gradient of an output; None where there is no path."""
         output, inputs = self.outputs[place], list(self.wanted.values())
         for vector in vectors:
-            weights = tensor(vector.reshape(output.shape), dtype=output.dtype)
+            weights = of_numbers(vector, output)
             yield grad(output, inputs, weights, retain_graph=True, allow_unused=True)
 
     def _slopes(self, memory: np.ndarray, direction: Any, where: str) -> list[np.ndarray]:
@@ -128,5 +131,22 @@ def tensors(returned: Any) -> tuple[Any, ...]:
 
 
 def memory_of(tensor: Any) -> np.ndarray:
-    """An array over the memory of a tensor. What is written to it counts as no change in place."""
-    return tensor.detach().numpy()  # type: ignore[no-any-return]
+    """An array over the memory of a tensor. What is written to it counts as no change in place.
+
+    Complex numbers are pairs of real ones, in a last dimension: a gradient holds the derivatives by either part, so
+    that Jacobians by parts are all there is to compare.
+    """
+    alone = tensor.detach()
+    return (view_as_real(alone) if alone.is_complex() else alone).numpy()  # type: ignore[no-any-return]
+
+
+def of_numbers(values: np.ndarray, like: Any) -> Any:
+    """A tensor like another one with the numbers of an array, which for complex ones are pairs."""
+    if not like.is_complex():
+        return tensor(values.reshape(like.shape), dtype=like.dtype)
+    return view_as_complex(tensor(values.reshape((*like.shape, 2)), dtype=real_dtype(like)))
+
+
+def real_dtype(t: Any) -> dtypes.dtype:
+    """The dtype of the parts of a tensor."""
+    return dtypes.ALL[real_of(t.dtype.code)]

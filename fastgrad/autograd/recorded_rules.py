@@ -9,19 +9,21 @@ from typing import Any
 from fastgrad.autograd.modes import no_grad
 from fastgrad.autograd.saved import is_packed, saved_value
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import COMPLEX
 from fastgrad.native.contracts.flags import IN_VIEW, PACKED, POST_HOOKS, SAVED_FREED, WRAPPED_NUMBER
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS
 from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.call import invoke
+from fastgrad.ops.complex_numbers import conj
 from fastgrad.ops.registry import Op, Recorded
 from fastgrad.ops.rules import argument, parameters
 from fastgrad.ops.shape import copy_slices
 
 _OP, _N_IN, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "flags"))
 _N_ATTRS = NODE.fields["n_attrs"][0]
-_TENSOR_FLAGS = TENSOR.fields["flags"][0]
+_TENSOR_FLAGS, _DTYPE = (TENSOR.fields[name][0] for name in ("flags", "dtype"))
 
 
 def apply_rules(
@@ -97,7 +99,17 @@ class _Node:
             self._saved |= {place: _saved(node, place) for place in packed}
 
     def call(self, rule: Callable[..., Any]) -> Any:
-        """What a rule gives."""
+        """What a rule gives: see Note [Complex gradients] in `ops.complex_numbers`."""
+        if not self._op.conjugates or rt.field(self._first, _DTYPE) not in COMPLEX:
+            return self._called(rule)
+        given, self._first = self._first, invoke(conj, (self._first,))
+        try:
+            found = self._called(rule)
+        finally:
+            self._first = given
+        return invoke(conj, (found,)) if rt.field(found, _DTYPE) in COMPLEX else found
+
+    def _called(self, rule: Callable[..., Any]) -> Any:
         return rule(**{name: argument(self._op, name, self) for name in parameters(rule)})
 
     def together(self, order: Sequence[int], by: Recorded) -> Iterator[tuple[int, Any]]:

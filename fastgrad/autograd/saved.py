@@ -357,7 +357,7 @@ def saved_attribute(node: Any, name: str, raw: bool) -> Any:
         return SavedTensor._of(node, name, place)
     value = saved_value(node, place, place if place < SAVED_INPUTS else -1)
     number = place - SAVED_INPUTS
-    if value is not None and value.is_floating_point() and 0 <= number < rt.node_field(node, _N_OUT):
+    if value is not None and value.dtype.inexact and 0 <= number < rt.node_field(node, _N_OUT):
         return rt.attach_output(node, number, value)
     return value
 

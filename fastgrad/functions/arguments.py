@@ -24,7 +24,7 @@ def is_tensor(value: object) -> bool:
 
 def is_number(value: object) -> bool:
     """Whether a value is a tensor or a number, as most second operands may be."""
-    return isinstance(value, (TensorBase, int, float, np.number, np.bool_))
+    return isinstance(value, (TensorBase, int, float, complex, np.number, np.bool_))
 
 
 def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> Any:

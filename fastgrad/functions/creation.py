@@ -27,12 +27,12 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOATS, INT64, complex_of, real_of
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply, float_bits
+from fastgrad.ops.call import COMPLEX_NUMBER, apply, float_bits
 from fastgrad.places import any_chosen, as_device, default_code, get_default_device
 from fastgrad.random import STANDARD, fill, fill_integers
 
@@ -40,6 +40,7 @@ _DEFAULT_DTYPE = RUNTIME.fields["default_dtype"][0]
 _DEVICE = TENSOR.fields["device"][0]
 _field, _word = rt.field, rt.word
 _new = rt.new
+_AS_COMPLEX = BY_NAME["view_as_complex"].id
 _CAST, _FILLED, _SEQUENCE, _RANDOM, _SCATTER_ADD = (
     BY_NAME[n].id for n in ("cast", "filled", "sequence", "random", "scatter_add")
 )
@@ -68,6 +69,9 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: int = 0) -> Any:
 
 def filled(name: str, code: int, sizes: Sequence[int], where: int, kind: int, real: float, whole: int) -> Any:
     """The same, filled with a number as `number_parts` gives it."""
+    if kind == COMPLEX_NUMBER:
+        out = created(name, _FILLED, code, sizes, where, 0, 0, 0)
+        return out.copy_(rt.number(kind, real, whole, code, where))
     return created(name, _FILLED, code, sizes, where, kind, float_bits(real) if kind == 1 else whole, 0)
 
 
@@ -105,6 +109,18 @@ def finish(out: Any, requires_grad: bool) -> Any:
     return out
 
 
+def number_code(value: Any) -> int:
+    """The dtype of a tensor of a Python number."""
+    if isinstance(value, (bool, np.bool_)):
+        return BOOL
+    if isinstance(value, (int, np.integer)):
+        return INT64
+    default = runtime_get("default_dtype")
+    if is_tensor(value):
+        return number_code(value.item())
+    return complex_of(default) if isinstance(value, (complex, np.complexfloating)) else default
+
+
 def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     """A Python number as kind, float and int, as the runtime's entries take it."""
     if type(value) is float:
@@ -120,6 +136,9 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
         return 0, 0.0, value
     if isinstance(value, (float, np.floating)):
         return 1, float(value), 0
+    if isinstance(value, (complex, np.complexfloating)):
+        whole = complex(value)
+        return COMPLEX_NUMBER, whole.real, float_bits(whole.imag)
     if is_tensor(value):
         return number_parts(value.item(), name)
     raise TypeError(f"{name}(): expected a number, but got {type(value).__name__}")
@@ -174,8 +193,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             out = allocate("tensor", code, source.shape, where)
             pinned.copy(out, source)
         return finish(out, requires_grad)
-    if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
+    if isinstance(data, (bool, int, float, complex)) and not isinstance(data, np.generic):
+        code = number_code(data)
+        if isinstance(data, complex) and dtype is not None and dtype_code(dtype) not in COMPLEX:
+            raise TypeError(f"tensor(): a complex number has no place in a tensor of dtype {dtype}")
         try:
             parts = number_parts(data, "tensor")
         except OverflowError as error:  # of data, PyTorch says so as it does of sizes
@@ -250,7 +271,7 @@ def full(
     """
     parts = number_parts(fill_value)
     if dtype is None:
-        code = (INT64, runtime_get("default_dtype"), BOOL)[parts[0]]
+        code = number_code(fill_value)
     else:
         code = dtype_code(dtype)
     sizes = as_sequence("full", size, "size", 1)
@@ -473,6 +494,9 @@ def standard(
     name: str, which: int, code: int, sizes: Sequence[int], where: int, generator: Any = None
 ) -> Any:
     """A tensor of the uniform distribution on [0, 1), or of the standard normal one."""
+    if code in COMPLEX:  # each part of a normal number has half of the variance
+        pairs = standard(name, which, real_of(code), (*sizes, 2), where, generator)
+        return apply(_AS_COMPLEX, 1, 0, pairs * 0.5**0.5 if which == NORMAL else pairs)
     if code in FLOATS and generator is None:
         return created(name, _RANDOM, code, sizes, where, which, *STANDARD)
     out = need_floating(name, allocate(name, code, sizes, where))

@@ -11,10 +11,10 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES, complex_of
 from fastgrad.native.contracts.records import TENSOR
 
-_NUMBERS = {float, int, bool}  # of Python, that have no dtype of their own
+_NUMBERS = {float, int, bool, complex}  # of Python, that have no dtype of their own
 _DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
 _HOST = 0
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
@@ -69,9 +69,12 @@ def array_of(data: Any, wanted: dtypes.dtype | None = None) -> tuple[np.ndarray,
         kinds: set[Any] = set()
         plain, _ = _read(data, kinds, 0)
         found = _promoted(kinds)
+        if found.is_complex and wanted is not None and not wanted.is_complex:
+            raise TypeError(f"tensor(): complex numbers have no place in a tensor of dtype {wanted}")
         exact = (wanted is not None and wanted.is_floating_point) or found.is_floating_point
+        pairs = found.is_complex or (wanted is not None and wanted.is_complex)
         try:
-            array = np.asarray(plain, np.float64 if exact else found.numpy)
+            array = np.asarray(plain, np.complex128 if pairs else np.float64 if exact else found.numpy)
         except OverflowError:
             raise ValueError(
                 "tensor(): Overflow when unpacking long long: an int is too large for int64"
@@ -82,7 +85,9 @@ def array_of(data: Any, wanted: dtypes.dtype | None = None) -> tuple[np.ndarray,
 
 def _promoted(kinds: set[Any]) -> dtypes.dtype:
     """The dtype of data with elements of these dtypes and types of Python."""
-    kinds = {dtypes.get_default_dtype() if kind is float else dtypes.as_dtype(kind) for kind in kinds}
+    default = dtypes.get_default_dtype()
+    numbers = {float: default, complex: dtypes.ALL[complex_of(default.code)]}
+    kinds = {numbers[kind] if kind in numbers else dtypes.as_dtype(kind) for kind in kinds}
     return reduce(dtypes.promote_types, kinds) if kinds else dtypes.get_default_dtype()
 
 
@@ -103,8 +108,8 @@ def _read(data: Any, kinds: set[Any], level: int) -> tuple[Any, tuple[int, ...]]
             if others != sizes:
                 raise _mismatch(sizes, others, level + 1)
         return [part for part, _ in parts], (len(data), *sizes)
-    if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        kinds.add(bool if isinstance(data, bool) else int if isinstance(data, int) else float)
+    if isinstance(data, (bool, int, float, complex)) and not isinstance(data, np.generic):
+        kinds.add(next(kind for kind in (bool, int, float, complex) if isinstance(data, kind)))
         return data, ()
     if is_tensor(data):
         kinds.add(data.dtype)

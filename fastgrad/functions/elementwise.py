@@ -14,7 +14,15 @@ from fastgrad.functions.creation import number_parts
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    COMPLEX,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT8,
+)
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
@@ -53,7 +61,7 @@ def _need_operand(name: str, input: Any, other: Any) -> None:
 @public()
 def bitwise_not(input: Any) -> Any:
     """All bits of integers inverted; of a mask, where it does not hold."""
-    if need_tensor("bitwise_not", input).dtype.is_floating_point:
+    if need_tensor("bitwise_not", input).dtype.inexact:
         raise TypeError(
             f"bitwise_not() (operator ~) is only implemented on integer and Boolean tensors, not {input.dtype.name}"
         )
@@ -95,7 +103,7 @@ def pow(input: Any, exponent: Any) -> Any:
             raise TypeError(
                 f"pow(): argument 'exponent' (position 2) must be Tensor or Number, not {type(exponent).__name__}"
             )
-        if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.is_floating_point:
+        if isinstance(exponent, (int, np.integer)) and exponent < 0 and not input.dtype.inexact:
             raise RuntimeError(
                 f"pow(): Integers to negative integer powers are not allowed, but the exponent is {exponent}; "
                 "convert the "
@@ -114,7 +122,7 @@ def need_divisor(name: str, input: Any, other: Any) -> None:
     """Refuse to divide integers by zero; a floating-point quotient is infinite or NaN."""
     for x in (input, other):
         if is_tensor(x):
-            if x.dtype.is_floating_point or x.numel() == 0:
+            if x.dtype.inexact or x.numel() == 0:
                 return
         elif isinstance(x, (float, np.floating)):
             return
@@ -229,7 +237,7 @@ def _scaled(name: str, other: Any, alpha: Any, input: Any = None) -> Any:
 def _need_alpha(name: str, input: Any, other: Any, alpha: Any) -> None:
     if isinstance(alpha, float):
         kinds = [t.dtype for t in (input, other) if is_tensor(t)]
-        if kinds and not any(k.is_floating_point for k in kinds):
+        if kinds and not any(k.inexact for k in kinds):
             raise RuntimeError(
                 f"{name}(): For integral input tensors, argument alpha must not be a floating point number."
             )
@@ -372,13 +380,15 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
     """A value as a 0-dim tensor of the dtype of the tensor that `name` will write it to."""
     if is_tensor(value):
         return value.to(need_tensor(name, like).dtype)
-    if not isinstance(value, (int, float, np.number, np.bool_)):
+    if isinstance(value, complex) and _field(need_tensor(name, like), _DTYPE) not in COMPLEX:
+        raise RuntimeError(f"{name}(): value cannot be converted to type {like.dtype.name} without overflow")
+    if not isinstance(value, (int, float, complex, np.number, np.bool_)):
         raise TypeError(
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
     code = _field(need_tensor(name, like), _DTYPE)
     bounds = _FILL_BOUNDS.get(code)
-    if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
+    if bounds and not isinstance(value, (bool, complex)) and not bounds[0] <= value <= bounds[1]:
         raise RuntimeError(
             f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
         )
@@ -390,10 +400,13 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
 
 def _unary(op: Op) -> Callable[..., Any]:
     name, number = op.name, op.id
+    over_complex = BY_NAME.get(f"{name}.complex")
 
     def function(input: Any) -> Any:
         if not isinstance(input, TensorBase):
             need_tensor(name, input)
+        if over_complex is not None and _field(input, _DTYPE) in COMPLEX:
+            return invoke(over_complex, (input,))
         return apply(number, 1, 0, input)
 
     return function

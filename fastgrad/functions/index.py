@@ -343,7 +343,7 @@ def _read(x: Any, places: _Places) -> Any:
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value``, in place; the value is broadcast and cast."""
-    if not is_tensor(value) and not isinstance(value, (bool, int, float, np.number, np.bool_)):
+    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(
             f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make "
             "it a tensor first"

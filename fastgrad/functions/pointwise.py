@@ -10,8 +10,8 @@ from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, as_index, is_tensor, need_tensor
 from fastgrad.functions.autocasting import widest_on_gpus
+from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import arange
-from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.host.tables import BY_NAME
@@ -80,10 +80,8 @@ def _product_operands(name: str, input: Any, tensor1: Any, tensor2: Any, value: 
     need_tensor(name, input)
     need_tensor(name, tensor1, "tensor1", 2)
     need_tensor(name, tensor2, "tensor2", 3)
-    floating = any(t.dtype.is_floating_point for t in (input, tensor1, tensor2))
-    if name.startswith("addcdiv") and not (
-        tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point
-    ):
+    floating = any(t.dtype.inexact for t in (input, tensor1, tensor2))
+    if name.startswith("addcdiv") and not (tensor1.dtype.inexact or tensor2.dtype.inexact):
         raise RuntimeError(
             f"{name}(): Integer division with addcdiv is no longer supported; convert an operand to a floating-point "
             "dtype first"
@@ -204,7 +202,9 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
     >>> fg.nan_to_num(fg.tensor([float("nan"), float("inf"), 1.0]), posinf=9.0)
     tensor([0., 9., 1.])
     """
-    if not need_tensor("nan_to_num", input).dtype.is_floating_point:
+    if need_tensor("nan_to_num", input).dtype.is_complex:  # part by part
+        return view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf))
+    if not input.dtype.is_floating_point:
         return input.clone()
     return invoke_with(BY_NAME["nan_to_num"], input, *_replacements("nan_to_num", input, nan, posinf, neginf))
 
@@ -212,7 +212,9 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
 @public(package=False)
 def nan_to_num_(self: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Any:
     """In-place form of `nan_to_num`."""
-    if not need_tensor("nan_to_num_", self).dtype.is_floating_point:
+    if need_tensor("nan_to_num_", self).dtype.is_complex:
+        return self.copy_(nan_to_num(self, nan, posinf, neginf))
+    if not self.dtype.is_floating_point:
         return self
     return elementwise.write(
         "nan_to_num_", BY_NAME["nan_to_num"], self, *_replacements("nan_to_num_", self, nan, posinf, neginf)
@@ -272,12 +274,6 @@ signbit = public()(
 )
 isposinf = public()(_predicate("isposinf", lambda x: x != x, "Whether an element is infinity."))
 isneginf = public()(_predicate("isneginf", lambda x: x != x, "Whether an element is minus infinity."))
-
-
-@public()
-def isreal(input: Any) -> Any:
-    """Whether an element is a real number: there are no others yet."""
-    return ones_like(need_tensor("isreal", input), dtype=dtypes.bool_)
 
 
 @public()

@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor, need_tensors, records
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.creation import eye
 from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.linalg import addmm, bmm, dot, mm, mv, outer
@@ -18,7 +19,7 @@ from fastgrad.functions.shape import expand, permute, reshape, stack, wrapped
 
 def _with_factors(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, in which `input` counts for nothing where beta is zero."""
-    if not product.dtype.is_floating_point:
+    if not product.dtype.inexact:
         beta, alpha = int(beta), int(alpha)  # as in PyTorch
     if input.dtype is not product.dtype:
         raise RuntimeError(
@@ -139,8 +140,15 @@ def ger(input: Any, vec2: Any) -> Any:
 @public()
 @planned
 def vdot(input: Any, other: Any) -> Any:
-    """Another name of `dot`, while there are no complex numbers."""
-    return dot(input, other)
+    """The inner product, with the conjugates of `input`; of real vectors another name of `dot`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.vdot(fg.tensor([1j, 2]), fg.tensor([1j, 1]))
+    tensor(3.+0.j)
+    """
+    return dot(conj(need_tensor("vdot", input)), other)
 
 
 @public()

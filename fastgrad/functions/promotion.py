@@ -9,6 +9,7 @@ from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.contracts.element_types import complex_of
 
 
 @public(method=False)
@@ -35,6 +36,8 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
         higher, lower = (d1, d2) if rank1 < rank2 else (d2, d1)
         if _category(higher) >= _category(lower):
             return higher
+        if higher.is_floating_point:
+            return dtypes.ALL[complex_of(higher.code)]
     return dtypes.promote_types(d1, d2)
 
 
@@ -42,6 +45,8 @@ def _ranked(position: int, value: Any) -> tuple[int, DType]:
     """How much an operand counts in promotion, 0 the most, and its dtype."""
     if isinstance(value, TensorBase):
         return (0 if value.dim() else 1), value.dtype  # type: ignore[attr-defined]
+    if isinstance(value, complex):
+        return 2, dtypes.ALL[complex_of(dtypes.get_default_dtype().code)]
     if isinstance(value, (bool, int, float)):
         kind = bool if isinstance(value, bool) else int if isinstance(value, int) else None
         return 2, dtypes.get_default_dtype() if kind is None else dtypes.as_dtype(kind)
@@ -62,9 +67,8 @@ def is_floating_point(input: Any) -> bool:
 
 @public(method=False)
 def is_complex(input: Any) -> bool:
-    """Whether the dtype of a tensor is a complex one: none is."""
-    need_tensor("is_complex", input)
-    return False
+    """Whether the dtype of a tensor is a complex one."""
+    return need_tensor("is_complex", input).dtype.is_complex  # type: ignore[no-any-return]
 
 
 @public()

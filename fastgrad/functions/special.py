@@ -23,6 +23,8 @@ def _whole(name: str) -> Callable[[Any], Any]:
             raise NotImplementedError(
                 f"{name}(): not implemented for 'Bool'; convert the mask to a number first"
             )
+        if input.dtype.is_complex:
+            raise NotImplementedError(f"{name}(): is not supported for complex inputs")
         return invoke(op, (input,)) if input.dtype.is_floating_point else input.clone()
 
     function.__name__ = function.__qualname__ = name

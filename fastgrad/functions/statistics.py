@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
+from fastgrad.functions.complex_numbers import imag, real
 from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
@@ -15,7 +16,7 @@ from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import COMPLEX, FLOATS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_bits
@@ -27,6 +28,8 @@ _field = rt.field
 
 def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     need_tensor(name, input)
+    if _field(input, _DTYPE) in COMPLEX:
+        return _spread_of_parts(name, input, dim, unbiased, keepdim, correction)
     if _field(input, _DTYPE) not in FLOATS:
         raise RuntimeError(
             f"{name}(): only support floating point and complex dtypes, but got {input.dtype.name}"
@@ -51,6 +54,15 @@ def _spread(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, corre
         )
     divisor = float_bits(float(left) if left > 0 else 0.0)
     return apply(BY_NAME[name].id, 1, 0, input, divisor, keep, *dims)
+
+
+def _spread_of_parts(name: str, input: Any, dim: Any, *how: Any) -> Any:
+    """The variance of complex numbers is the sum of those of their parts."""
+    total = sum(_spread("var", part, dim, *how) for part in (real(input), imag(input)))
+    spread = total.sqrt() if name.startswith("std") else total
+    if name in ("var", "std"):
+        return spread
+    return spread, input.mean(None if isinstance(dim, bool) else dim, how[1])
 
 
 @public()
@@ -158,6 +170,8 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
     need_tensor(name, x)
     if dtype is not None:
         x = x.to(dtype)
+    if _field(x, _DTYPE) in COMPLEX:
+        x = elementwise.absolute(x)
     if _field(x, _DTYPE) not in FLOATS:
         raise RuntimeError(f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}")
     if isinstance(order, (bool, str)) or not isinstance(order, (int, float)):

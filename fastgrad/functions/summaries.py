@@ -42,7 +42,7 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     need_tensor("cumprod", input)
     if dtype is not None:
         input = input.to(dtype)
-    if not input.dtype.is_floating_point:
+    if not input.dtype.inexact:
         raise NotImplementedError(
             "cumprod(): not implemented for integers; convert them to a floating-point dtype first"
         )

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from fastgrad.kernels import vecmath
+from fastgrad.kernels import complex_scalars, complexmath, vecmath
 from fastgrad.kernels.halves import pointer_to_halves
 from fastgrad.kernels.keys import VOCABULARY
 from fastgrad.kernels.specialise import specialised
@@ -19,6 +19,8 @@ from fastgrad.native.base.pipeline import KernelCompiler, NoaliasCompiler
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX64,
+    COMPLEX128,
     DTYPES,
     FLOAT16,
     FLOAT32,
@@ -79,6 +81,11 @@ def _storer(scalar: Any, boolean: bool) -> Any:
 
         def emit(inner: Any, builder: Any, signature: Any, args: Any) -> Any:
             source = signature.args[0]
+            if isinstance(source, types.Complex):
+                found = complex_scalars.cast(
+                    inner, builder, args[0], source, types.boolean if boolean else target
+                )
+                return builder.zext(found, ir.IntType(8)) if boolean else found
             if boolean:
                 truth = inner.cast(builder, args[0], source, types.boolean)
                 return builder.zext(truth, ir.IntType(8)) if truth.type.width == 1 else truth
@@ -105,6 +112,20 @@ def _half(code: int) -> Element:
     return Element(DTYPES[code], types.float32, pointer, np.float32, _loader(False), _store_half, vecmath.F32)
 
 
+@njit(**INLINE)
+def _store_complex(p, i, value):  # type: ignore[no-untyped-def]
+    p[i] = complex_scalars_convert(value, p[i])
+
+
+complex_scalars_convert = complex_scalars.convert
+
+
+def _complex(code: int, part: Any, math: Any) -> Element:
+    kind, constant = complex_scalars.COMPLEX_TYPES[part], complex_scalars.constant(part)
+    pointer = complex_scalars.pointer(part)
+    return Element(DTYPES[code], kind, pointer, constant, _loader(False), _store_complex, math)
+
+
 def _element(code: int, scalar: Any, constant: Any, math: Any) -> Element:
     boolean = code == BOOL
     memory = types.uint8 if boolean else scalar
@@ -124,7 +145,16 @@ ELEMENTS: dict[int, Element] = {
     BFLOAT16: _half(BFLOAT16),
     FLOAT32: _element(FLOAT32, types.float32, np.float32, vecmath.F32),
     FLOAT64: _element(FLOAT64, types.float64, np.float64, vecmath.F64),
+    COMPLEX64: _complex(COMPLEX64, types.float32, complexmath.C64),
+    COMPLEX128: _complex(COMPLEX128, types.float64, complexmath.C128),
 }
+
+
+def accumulator(element: Element) -> Any:
+    """What makes a number one of the type in which sums and products of elements are kept."""
+    if isinstance(element.scalar, types.Complex):
+        return ELEMENTS[COMPLEX128].constant
+    return np.float64 if isinstance(element.scalar, types.Float) else np.int64
 
 
 def specialise(formula: Callable[..., Any], element: Element) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fastgrad.kernels.scalar_ir import divide, formula, like, namespace, where
 
-__all__ = ["BOOL", "INT", "sign"]
+__all__ = ["BOOL", "INT", "is_at_least_zero", "sign"]
 
 
 @formula
@@ -16,6 +16,12 @@ def sign(x):
     """-1, 0 or 1, of floats too; 0 for NaN, as in PyTorch."""
     one, zero = like(x, 1), like(x, 0)
     return where(x > zero, one, where(x < zero, like(x, -1), zero))
+
+
+@formula
+def is_at_least_zero(x):
+    """Whether a number, of floats too, is not negative."""
+    return x >= like(x, 0)
 
 
 @formula

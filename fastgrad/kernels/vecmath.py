@@ -7,7 +7,7 @@ compiles them.
 ======  =================================================================================================
 floats  exp exp_of_negative expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal pow tanh sigmoid softplus sin cos erf
 floats  abs sign copysign floor ceil trunc round fmod remainder floor_div trunc_div fma
-floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite
+floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite make is_at_least_zero
 INT     abs sign pow fmod remainder floor_div trunc_div bitwise_not
 BOOL    bitwise_not
 all     maximum minimum where
@@ -46,7 +46,8 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from fastgrad.kernels.intmath import BOOL, INT, sign
+from fastgrad.kernels.complex_scalars import make
+from fastgrad.kernels.intmath import BOOL, INT, is_at_least_zero, sign
 from fastgrad.kernels.scalar_ir import (
     absolute,
     ceil,
@@ -587,13 +588,12 @@ def logical_and(x, y):
 
 _FLOAT = {
     "exp": exp, "exp_of_negative": exp_of_negative, "expm1": expm1, "exp2": exp2,
-    "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal,
+    "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal, "make": make, "is_at_least_zero": is_at_least_zero,
     "tanh": tanh, "sigmoid": sigmoid, "sin": sin, "cos": cos, "fma": fma, "where": where,
     "abs": absolute, "sign": sign, "copysign": copysign, "maximum": maximum, "minimum": minimum,
-    "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even,
-    "fmod": fmod, "remainder": remainder, "floor_div": floor_div, "trunc_div": trunc_div,
-    "isnan": isnan, "isinf": isinf, "isfinite": isfinite, "of_dtype": of_dtype,
-    "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
+    "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even, "fmod": fmod, "remainder": remainder,
+    "floor_div": floor_div, "trunc_div": trunc_div, "isnan": isnan, "isinf": isinf, "isfinite": isfinite,
+    "of_dtype": of_dtype, "whole_power": whole_power, "masked_fill": masked_fill, "logical_and": logical_and,
 }  # fmt: skip
 
 F32: Any = namespace("F32", **_FLOAT, **_logarithms(log_tail_32), pow=pow_32, erf=erf_32)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 apply = rt.apply
 _field, _wrapped_number = rt.field, rt.wrapped_number
 DEVICE_FIELD = TENSOR.fields["device"][0]
+COMPLEX_NUMBER = 3  # the kind of a number that comes as its real part and the bits of its imaginary one
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _DOUBLE, _WORD = struct.Struct("<d"), struct.Struct("<q")
 _pack_double, _unpack_word = _DOUBLE.pack, _WORD.unpack
@@ -170,6 +171,8 @@ def as_number(value: Any, others: Sequence[Any], op: Op) -> Any:
         if not _LEAST <= value <= _MOST:
             raise OverflowError(f"{op.called}(): Python int {value} is too large for int64")
         return _wrapped_number(0, 0.0, value, _device_of(others))
+    if isinstance(value, complex):
+        return _wrapped_number(COMPLEX_NUMBER, value.real, float_bits(value.imag), _device_of(others))
     if isinstance(value, float):
         return _wrapped_number(1, value, 0, _device_of(others))
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar

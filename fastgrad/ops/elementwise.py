@@ -26,7 +26,7 @@ EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two mas
 # --- arithmetic ------------------------------------------------------------------------------------------------
 
 
-@elementwise("add")
+@elementwise("add", over_complex=True)
 def add(a, b):
     return a + b
 
@@ -35,7 +35,7 @@ add.identity("a")
 add.identity("b")
 
 
-@elementwise("add_scaled", node="AddBackward0", edges=2, called="add")
+@elementwise("add_scaled", node="AddBackward0", edges=2, called="add", over_complex=True)
 def add_scaled(a, b, alpha):
     return a + alpha * b
 
@@ -48,7 +48,7 @@ def _(alpha):
     return alpha
 
 
-@elementwise("sub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE)
+@elementwise("sub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, over_complex=True)
 def sub(a, b):
     return a - b
 
@@ -62,7 +62,14 @@ def _(g):
 
 
 @elementwise(
-    "sub_scaled", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="SubBackward0", edges=2, called="sub"
+    "sub_scaled",
+    flags=NO_BOOL,
+    dtypes=NUMBERS,
+    hint=EXCLUSIVE,
+    node="SubBackward0",
+    edges=2,
+    called="sub",
+    over_complex=True,
 )
 def sub_scaled(a, b, alpha):
     return a - alpha * b
@@ -77,7 +84,14 @@ def _(alpha):
 
 
 @elementwise(
-    "rsub", flags=NO_BOOL, dtypes=NUMBERS, hint=EXCLUSIVE, node="RsubBackward1", edges=1, called="sub"
+    "rsub",
+    flags=NO_BOOL,
+    dtypes=NUMBERS,
+    hint=EXCLUSIVE,
+    node="RsubBackward1",
+    edges=1,
+    called="sub",
+    over_complex=True,
 )
 def rsub(x, number):
     return number - x
@@ -88,7 +102,7 @@ def _(g):
     return -g
 
 
-@elementwise("mul", public=("multiply",))
+@elementwise("mul", public=("multiply",), over_complex=True)
 def mul(a, b):
     """``input * other``."""
     return a * b
@@ -104,7 +118,7 @@ def _(a):
     return a
 
 
-@elementwise("div", rule=PROMOTE_FLOAT)
+@elementwise("div", rule=PROMOTE_FLOAT, over_complex=True)
 def div(a, b):
     return a / b
 
@@ -120,7 +134,7 @@ def _(g, a, b):
     return -g * slope
 
 
-@elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True)
+@elementwise("reciprocal", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def reciprocal(x):
     """``1 / input``."""
     return c(1) / x
@@ -202,7 +216,7 @@ def _(g, a, b):
 fmod.with_numbers(right=fmod.variant("number", "FmodBackward0", edges=1))
 
 
-@elementwise("neg", dtypes=NUMBERS, hint=INVERT, public=("negative",))
+@elementwise("neg", dtypes=NUMBERS, hint=INVERT, public=("negative",), over_complex=True)
 def neg(x):
     """The negative, ``-input``."""
     return -x
@@ -234,7 +248,7 @@ flat(sign, "x")
 sign.variant("sgn", "SgnBackward0").also_saves("x", "x", "y")
 
 
-@elementwise("pow", dtypes=NUMBERS, node="PowBackward1", saved_as="self exponent")
+@elementwise("pow", dtypes=NUMBERS, node="PowBackward1", saved_as="self exponent", over_complex=True)
 def power(a, b):
     return m.pow(a, b)
 
@@ -246,24 +260,26 @@ def _(g, a, b):
 
 @power.elementwise_vjp("b")
 def _(g, a, b, y):
-    return g * m.where((a == c(0)) & (b >= c(0)), c(0), y * m.log(m.of_dtype(a, y)))
+    return g * m.where((a == c(0)) & m.is_at_least_zero(b), c(0), y * m.log(m.of_dtype(a, y)))
 
 
 power.with_numbers(right=power.variant("number", "PowBackward0", edges=1))
 power.also_saves("a", "y")
 
 
-@elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow")
+@elementwise("rpow", dtypes=NUMBERS, node="PowBackward2", edges=1, called="pow", over_complex=True)
 def rpow(x, number):
     return m.pow(number, x)
 
 
 @rpow.elementwise_vjp("x")
 def _(g, x, number, y):
-    return g * m.where(m.logical_and(number == c(0), x >= c(0)), c(0), y * m.log(number))
+    return g * m.where(
+        m.logical_and(number == c(0), m.is_at_least_zero(x)), c(0), y * m.log(m.of_dtype(number, y))
+    )
 
 
-@elementwise("square", node="PowBackward0", public=True)
+@elementwise("square", node="PowBackward0", public=True, over_complex=True)
 def square(x):
     """The square, ``input ** 2``."""
     return x * x
@@ -277,7 +293,7 @@ def _(x):
 # --- exponentials and powers -----------------------------------------------------------------------------------
 
 
-@elementwise("exp", rule=PROMOTE_FLOAT, public=True)
+@elementwise("exp", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def exp(x):
     """The exponential."""
     return m.exp(x)
@@ -288,7 +304,7 @@ def _(y):
     return y
 
 
-@elementwise("log", rule=PROMOTE_FLOAT, public=True)
+@elementwise("log", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def log(x):
     """The natural logarithm; NaN for negative numbers."""
     return m.log(x)
@@ -299,7 +315,7 @@ def _(g, x):
     return g / x
 
 
-@elementwise("sqrt", rule=PROMOTE_FLOAT, public=True)
+@elementwise("sqrt", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def sqrt(x):
     """The square root; NaN for negative numbers."""
     return m.sqrt(x)
@@ -310,7 +326,7 @@ def _(g, y):
     return g / (c(2) * y)
 
 
-@elementwise("tanh", rule=PROMOTE_FLOAT, public=True)
+@elementwise("tanh", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def tanh(x):
     """The hyperbolic tangent."""
     return m.tanh(x)
@@ -326,7 +342,7 @@ def _(g, v, y):
     return c(-2) * g * v * y
 
 
-@elementwise("sigmoid", rule=PROMOTE_FLOAT, public=True)
+@elementwise("sigmoid", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def sigmoid(x):
     """The logistic function, ``1 / (1 + exp(-input))``."""
     return m.sigmoid(x)
@@ -342,7 +358,7 @@ def _(g, v, y):
     return g * v * (c(1) - c(2) * y)
 
 
-@elementwise("sin", rule=PROMOTE_FLOAT, public=True)
+@elementwise("sin", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def sin(x):
     """The sine of angles in radians."""
     return m.sin(x)
@@ -353,7 +369,7 @@ def _(x):
     return m.cos(x)
 
 
-@elementwise("cos", rule=PROMOTE_FLOAT, public=True)
+@elementwise("cos", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def cos(x):
     """The cosine of angles in radians."""
     return m.cos(x)
@@ -493,7 +509,7 @@ for _op in (clamp_min, clamp_max, clamp):
     _op.variant("number", "ClampBackward1", edges=1)
 
 
-@elementwise("where")
+@elementwise("where", over_complex=True)
 def where(a, b, condition):
     return m.where(condition, a, b)
 
@@ -508,7 +524,7 @@ def _(g, condition):
     return m.where(condition, c(0), g)
 
 
-@elementwise("masked_fill", node="MaskedFillBackward1", saved_as="self value mask")
+@elementwise("masked_fill", node="MaskedFillBackward1", saved_as="self value mask", over_complex=True)
 def masked_fill(x, value, condition):
     return m.where(condition, value, x)
 
@@ -552,7 +568,7 @@ COPY_KERNELS = [_copies(code) for code in range(len(DTYPES))]
 # In place, the first input is what is written over: its old value counts for nothing.
 
 
-@elementwise("assign", node="torch::autograd::CopyBackwards", called="copy")
+@elementwise("assign", node="torch::autograd::CopyBackwards", called="copy", over_complex=True)
 def assign(x, source):
     return source
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
+from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
@@ -24,16 +25,16 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import gathering
 from fastgrad.ops.vocabulary import m
 
-SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER)
-INDEX = Kernel("index", "index:index", frame=indexing.INDEX)
-INDEX_PUT = Kernel("index_put", "index:index_put", frame=indexing.INDEX_PUT)
+SCATTER = Kernel("scatter_add", "index:scatter_add", frame=indexing.SCATTER, dtypes=SUPPORTED_DTYPES)
+INDEX = Kernel("index", "index:index", frame=indexing.INDEX, dtypes=SUPPORTED_DTYPES)
+INDEX_PUT = Kernel("index_put", "index:index_put", frame=indexing.INDEX_PUT, dtypes=SUPPORTED_DTYPES)
 
 gather = Op(
     "gather",
     STRUCTURED,
     ("x", "index"),
     integers.ALONG.names,
-    kernel=Kernel("gather", "index:gather", frame=indexing.GATHER),
+    kernel=Kernel("gather", "index:gather", frame=indexing.GATHER, dtypes=SUPPORTED_DTYPES),
     forward=SHAPE_GATHER,
     edges=1,
 )
@@ -160,5 +161,5 @@ for _op in (index_add, index_copy, index_fill, index_put, index_put_accumulate):
     _rules(_op, _op.inputs[1], _op.inputs[2], _at)
 nonzero = Op(
     "nonzero", STRUCTURED, ("x",), integers.PLACES.names, forward=SHAPE_NONZERO, flags=NOT_DIFFERENTIABLE,
-    kernel=Kernel("nonzero", "index:nonzero", frame=indexing.NONZERO),
+    kernel=Kernel("nonzero", "index:nonzero", frame=indexing.NONZERO, dtypes=SUPPORTED_DTYPES),
 )  # fmt: skip

@@ -13,8 +13,8 @@ from typing import Any
 
 from fastgrad.kernels.keys import need_values
 from fastgrad.native.build.loader import runtime_set
-from fastgrad.native.contracts.element_types import BOOL, DTYPES, FLOAT16, FLOAT32, INT64, SUPPORTED_DTYPES
-from fastgrad.native.contracts.frame import MAX_REACHES, STATUS, UPDATE, Frame
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, DTYPES, FLOAT16, FLOAT32, INT64, REAL
+from fastgrad.native.contracts.frame import AS_COMPLEX, MAX_REACHES, STATUS, UPDATE, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
 from fastgrad.native.contracts.limits import FIRST_GPU, MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
 from fastgrad.native.contracts.split import encoded
@@ -66,7 +66,7 @@ class Kernel:
         frame: Frame | None = None,
         inputs: tuple[str, ...] = (),
         elements: dict[str, int] | None = None,
-        dtypes: tuple[int, ...] = SUPPORTED_DTYPES,
+        dtypes: tuple[int, ...] = REAL,
         gpu_dtypes: tuple[int, ...] = (),
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
@@ -125,7 +125,9 @@ class Kernel:
 
     def cells(self, device: int = 0) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked on a device."""
-        dtypes = self.dtypes + (self.gpu_dtypes if device >= FIRST_GPU else ())
+        dtypes = self.dtypes
+        if device >= FIRST_GPU:
+            dtypes = tuple(d for d in dtypes if not self.is_complex(d)) + self.gpu_dtypes
         cells = [(dtype, form) for dtype in dtypes for form in self.forms]
         if self.elements.get("out") == BOOL:  # only over a bool can the result be written
             cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
@@ -137,7 +139,13 @@ class Kernel:
 
     def takes(self, dtype: int, device: int = 0) -> bool:
         """Whether the kernel exists for a dtype on a device."""
-        return dtype in self.dtypes or (device >= FIRST_GPU and dtype in self.gpu_dtypes)
+        if device >= FIRST_GPU:  # where there are no complex numbers
+            return dtype in self.gpu_dtypes or (dtype in self.dtypes and not self.is_complex(dtype))
+        return dtype in self.dtypes
+
+    def is_complex(self, dtype: int) -> bool:
+        """Whether it reads or writes complex numbers where it is for a dtype."""
+        return not {dtype, *self.elements.values()}.isdisjoint((*COMPLEX, AS_COMPLEX))
 
     def only_wide(self) -> bool:
         """Whether it computes with floats, but has none for halves: see Note [Halves]."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import HALVES, WIDE, WIDE_NUMBERS
+from fastgrad.native.contracts.element_types import COMPLEX, HALVES, WIDE, WIDE_NUMBERS
 from fastgrad.native.contracts.frames import matrices
 from fastgrad.native.contracts.ops import (
     BY_COLUMNS,
     FLOAT_ONLY,
+    HOLOMORPHIC,
     SHAPE_ADDMM,
     SHAPE_DOT,
     SHAPE_MATMUL,
@@ -21,9 +22,10 @@ from fastgrad.ops.shape import t, transpose, unsqueeze
 from fastgrad.ops.spread import number
 
 GEMM = Kernel(
-    "gemm", "panels:product", frame=matrices.GEMM, dtypes=WIDE_NUMBERS, gpu_dtypes=HALVES, requires="gemm:find_blas"
+    "gemm", "panels:product", frame=matrices.GEMM, dtypes=WIDE_NUMBERS + COMPLEX, gpu_dtypes=HALVES,
+    requires="gemm:find_blas",
 )  # fmt: skip
-GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=WIDE_NUMBERS, gpu_dtypes=HALVES)
+GEMV = Kernel("gemv", "gemv:build", frame=matrices.GEMM, dtypes=WIDE_NUMBERS + COMPLEX, gpu_dtypes=HALVES)
 in_panels = Op(
     "panels", STRUCTURED, ("x",), kernel=Kernel("panels", "panels:build", frame=matrices.PANELS, dtypes=WIDE),
     forward=SHAPE_PANELS, flags=FLOAT_ONLY,
@@ -33,8 +35,8 @@ in_panels = Op(
 
 def _product(name, forward, saved_as, inputs=("a", "b"), node=None, attrs=(), called="", flags=0):
     return Op(
-        name, STRUCTURED, inputs, attrs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY | flags, node=node,
-        saved_as=saved_as, called=called,
+        name, STRUCTURED, inputs, attrs, kernel=GEMM, forward=forward, flags=FLOAT_ONLY | HOLOMORPHIC | flags,
+        node=node, saved_as=saved_as, called=called,
     )  # fmt: skip
 
 

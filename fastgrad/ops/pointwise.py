@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS, NUMBERS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops import complex_formulas
 from fastgrad.ops import scalar_functions as scalar
 from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
@@ -26,7 +27,13 @@ def frac(x):
 frac.identity("x")
 
 
-@elementwise("lerp", dtypes=FLOATS, node="LerpBackward1", saved_as="self end weight")
+@elementwise(
+    "lerp",
+    dtypes=FLOATS,
+    node="LerpBackward1",
+    saved_as="self end weight",
+    over_complex=complex_formulas.lerp,
+)
 def lerp(x, end, weight):
     half = m.abs(weight) < c(0.5)
     return m.where(half, x + weight * (end - x), end - (end - x) * (c(1) - weight))
@@ -51,7 +58,7 @@ lerp.also_saves("weight", "x", "end", "weight")
 lerp.variant("number", "LerpBackward0", edges=2)
 
 
-@elementwise("addcmul", dtypes=NUMBERS, edges=3, saved_as="self tensor1 tensor2 value")
+@elementwise("addcmul", dtypes=NUMBERS, edges=3, saved_as="self tensor1 tensor2 value", over_complex=True)
 def addcmul(x, tensor1, tensor2, value):
     return x + value * tensor1 * tensor2
 
@@ -71,7 +78,7 @@ def _(g, tensor1, value):
     return g * factor
 
 
-@elementwise("addcdiv", dtypes=FLOATS, edges=3, saved_as="self tensor1 tensor2 value")
+@elementwise("addcdiv", dtypes=FLOATS, edges=3, saved_as="self tensor1 tensor2 value", over_complex=True)
 def addcdiv(x, tensor1, tensor2, value):
     return x + value * (tensor1 / tensor2)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fastgrad.ops.elementwise  # noqa: F401  (the rules here call its ops by name)
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import BOOL, HALVES, WIDE, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, HALVES, WIDE, WITHOUT_HALVES
 from fastgrad.native.contracts.frame import COMPUTED, SUMMED
 from fastgrad.native.contracts.frames import reductions
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
     HALVES_ON_GPUS,
+    HOLOMORPHIC,
     IN_FLOAT32,
     NOT_DIFFERENTIABLE,
     NOT_EMPTY,
@@ -67,17 +68,19 @@ def reduction_kernel(name, dtypes, elements=None, gpu_dtypes=()):
     )
 
 
-def _reduction(name, flags=0, node=None):
-    kernel = reduction_kernel(name, _dtypes(flags), _elements(flags, True), HALVES)
+def _reduction(name, flags=0, node=None, over_complex=False):
+    dtypes = _dtypes(flags) + (COMPLEX if over_complex else ())
+    kernel = reduction_kernel(name, dtypes, _elements(flags, True), HALVES)
     return Op(
         name, REDUCTION, ("x",), (*integers.REDUCED.names, "*dims"), kernel=kernel, flags=flags, node=node
     )
 
 
-def _rowwise(name, inputs=("x",), flags=0):
+def _rowwise(name, inputs=("x",), flags=0, over_complex=False):
     frame = reductions.REDUCED_ROWS if flags & REDUCES else reductions.ROWS
     kernel = Kernel(
-        name, "rows:build", frame=frame, elements=_elements(flags), dtypes=_dtypes(flags), gpu_dtypes=HALVES, row=name
+        name, "rows:build", frame=frame, elements=_elements(flags),
+        dtypes=_dtypes(flags) + (COMPLEX if over_complex else ()), gpu_dtypes=HALVES, row=name,
     )  # fmt: skip
     return Op(name, ROWWISE, inputs, integers.OF_ROWS.names, kernel=kernel, flags=flags)
 
@@ -192,8 +195,8 @@ def _(g, spread):
     return invoke(mean_like, (g,), 1, spread)
 
 
-sum_ = _reduction("sum", ACCUMULATES_INT)
-mean = _reduction("mean", FLOAT_ONLY)
+sum_ = _reduction("sum", ACCUMULATES_INT, over_complex=True)
+mean = _reduction("mean", FLOAT_ONLY, over_complex=True)
 amax = _reduction("amax", NOT_EMPTY)
 amin = _reduction("amin", NOT_EMPTY)
 max_ = Op(
@@ -214,8 +217,8 @@ min_ = Op(
     flags=NOT_EMPTY,
     node="MinBackward1",
 )
-any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE)
-all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE)
+any_ = _reduction("any", OUT_BOOL | NOT_DIFFERENTIABLE, over_complex=True)
+all_ = _reduction("all", OUT_BOOL | NOT_DIFFERENTIABLE, over_complex=True)
 
 softmax = _rowwise("softmax", flags=FLOAT_ONLY)
 safe_softmax = _rowwise("safe_softmax", flags=FLOAT_ONLY)  # zeros for a row of -inf
@@ -223,8 +226,8 @@ log_softmax = _rowwise("log_softmax", flags=FLOAT_ONLY)
 logsumexp = _rowwise("logsumexp", flags=FLOAT_ONLY | REDUCES)
 argmax, max_dim = _extremes("max", False)
 argmin, min_dim = _extremes("min", True)
-prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
-cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
+prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES | HOLOMORPHIC, over_complex=True)  # of all elements
+cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT, over_complex=True)
 
 
 @sum_.vjp("x")
@@ -265,7 +268,7 @@ min_.vjp("x")(_extreme_of_all)
 
 softmax_backward = _rowwise("softmax_backward", ("v", "s"), FLOAT_ONLY)
 log_softmax_backward = _rowwise("log_softmax_backward", ("v", "s"), FLOAT_ONLY)
-reversed_cumsum = _rowwise("reversed_cumsum", flags=FLOAT_ONLY)
+reversed_cumsum = _rowwise("reversed_cumsum", flags=FLOAT_ONLY, over_complex=True)
 select_rows = Op(
     "select_rows", STRUCTURED, ("x", "index"), integers.OF_ROWS.names, forward=SHAPE_SELECT_ROWS, edges=1
 )
@@ -360,10 +363,10 @@ def _(g, index, dim, keepdim, sizes):
 #
 # carried_on and carried_back are each other's transpose in v. What depends on x[k] is a product of what reached k from
 # one side, which is y[k], and of what goes on to the other side: hence the derivative by x is y times the other sum.
-products_before = _rowwise("products_before", flags=FLOAT_ONLY)
-products_after = _rowwise("products_after", flags=FLOAT_ONLY)
-carried_on = _rowwise("carried_on", ("v", "x"), flags=FLOAT_ONLY)
-carried_back = _rowwise("carried_back", ("v", "x"), flags=FLOAT_ONLY)
+products_before = _rowwise("products_before", flags=FLOAT_ONLY | HOLOMORPHIC, over_complex=True)
+products_after = _rowwise("products_after", flags=FLOAT_ONLY | HOLOMORPHIC, over_complex=True)
+carried_on = _rowwise("carried_on", ("v", "x"), flags=FLOAT_ONLY | HOLOMORPHIC, over_complex=True)
+carried_back = _rowwise("carried_back", ("v", "x"), flags=FLOAT_ONLY | HOLOMORPHIC, over_complex=True)
 
 
 def _others(x, dim):

@@ -20,9 +20,12 @@ from typing import Any, NamedTuple
 from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.contracts.element_types import (
     BOOL,
+    COMPLEX,
     FLOATS,
-    SUPPORTED_DTYPES,
+    INEXACT,
+    REAL,
 )
+from fastgrad.native.contracts.frame import AS_COMPLEX, REAL_PART
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.integers import steps_of
 from fastgrad.native.contracts.limits import (
@@ -40,11 +43,14 @@ from fastgrad.native.contracts.ops import (
     FIRST,
     FUSED,
     HALVES_ON_GPUS,
+    HOLOMORPHIC,
     IDENTITY,
     IN_FLOAT32,
     JOINT,
     MASK_LAST,
     OUT_BOOL,
+    OUT_COMPLEX,
+    OUT_REAL,
     PROGRAM,
     PROMOTE,
     SHAPE_REDUCED,
@@ -152,6 +158,7 @@ class Op:
         self.joint = False
         self.calls: set[int] = set()  # the numbers of ops that derivatives call
         self.recorded: dict[int, Recorded] = {}  # of inputs whose gradients have a node of another op
+        self.conjugates = bool(flags & HOLOMORPHIC)  # Note [Complex gradients] in `ops.complex_numbers`
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
         self.names: tuple[
@@ -213,6 +220,7 @@ class Op:
         other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         other.calls = self.calls
+        other.conjugates = self.conjugates
         if edges is None:
             for field in ("joint", "joint_wanted"):
                 other._write(field, self._read(field, 0))
@@ -323,18 +331,26 @@ class Op:
         return self._elementwise_rule(name, times_g=True, node=node)
 
     def elementwise_vjp(
-        self, name: str, *, node: str = "", flags: int = 0
+        self, name: str, *, node: str = "", flags: int = 0, over_complex: Callable[..., Any] | None = None
     ) -> Callable[[Callable[..., Any]], Any]:
         """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises.
 
-        Parameters are those of `partial`, and `flags` of the op that computes the product.
+        Parameters are those of `partial`, and `flags` of the op that computes the product. `over_complex` is the rule
+        for complex numbers, if it is another one.
         """
-        return self._elementwise_rule(name, times_g=False, node=node, flags=flags)
+        return self._elementwise_rule(name, times_g=False, node=node, flags=flags, over_complex=over_complex)
 
     def _elementwise_rule(
-        self, name: str, times_g: bool, node: str, flags: int = 0
+        self,
+        name: str,
+        times_g: bool,
+        node: str,
+        flags: int = 0,
+        over_complex: Callable[..., Any] | None = None,
     ) -> Callable[[Callable[..., Any]], Any]:
         def declare(rule: Callable[..., Any]) -> Any:
+            if self.facts["flags"] & HOLOMORPHIC:
+                raise ValueError(f"derivatives of {self.name} must all be kernels, or none of them")
             k = self._position(name)
             names = [p for p in parameters(rule) if p != "g"]
             order = [*self.inputs, *OUTPUTS]
@@ -344,10 +360,11 @@ class Op:
                 )
             kernel = Kernel(
                 f"{self.name}_d{name}", "elementwise:build", rule, elements=_conditions(names),
-                dtypes=FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names), times_g=times_g,
+                dtypes=INEXACT if self.conjugates else FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names),
+                times_g=times_g, **({"over_complex": over_complex} if over_complex else {}),
             )  # fmt: skip
             inner = self._derivative_op(kernel, name, names, node, flags)
-            self.rules[k] = taking(("g", *names), call_of(inner) if node else anywhere(rule, times_g, inner))
+            self.rules[k] = taking(("g", *names), anywhere(rule, times_g, inner, bool(node), over_complex))
             self._write_masks(self._save_mask(rule), k)
             self.calls.add(inner.id)
             self._write("grad", inner.id, k)
@@ -382,6 +399,8 @@ class Op:
                 raise ValueError(
                     f"derivatives of {self.name} must do without the sizes of inputs that need none"
                 )
+            if self.conjugates:
+                self.add_flags(HOLOMORPHIC)
             self.rules[k] = rule
             self._write_masks(self._save_mask(rule), k)
             program = trace(self, rule)
@@ -526,6 +545,7 @@ def elementwise(
     called: str = "",
     public: bool | tuple[str, ...] = (),
     inplace: bool = True,
+    over_complex: bool | Callable[..., Any] = False,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
@@ -537,29 +557,37 @@ def elementwise(
     With `public`, programs find the op as a function of the package and a method of `Tensor`, with the docstring of the
     formula: under its name, and under further ones if `public` is a tuple. Each name has its in-place form, unless
     `inplace` is false.
+
+    `over_complex` says that there are kernels for complex dtypes as well, with this formula or another one: see Note
+    [Complex gradients] in `ops.complex_numbers` for what becomes of the derivatives.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
         inputs = parameters(formula)
         conditions = _conditions(inputs)
         extra = MASK_LAST if conditions else 0
-        elements = conditions | ({"out": BOOL} if flags & OUT_BOOL else {})
+        elements = conditions | {"out": code for flag, code in _RESULTS.items() if flags & flag}
         kernel = Kernel(
             name, "elementwise:build", formula,
-            dtypes=dtypes or (SUPPORTED_DTYPES if rule == PROMOTE else FLOATS), forms=(FLAT, STRIDED, INPLACE),
-            hint=hint, inputs=inputs, elements=elements,
+            dtypes=(dtypes or (REAL if rule == PROMOTE else FLOATS)) + (COMPLEX if over_complex else ()),
+            forms=(FLAT, STRIDED, INPLACE), hint=hint, inputs=inputs, elements=elements,
+            **({"over_complex": over_complex} if callable(over_complex) else {}),
         )  # fmt: skip
         op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,
             edges=len(inputs) - len(conditions) if edges is None else edges, called=called, saved_as=saved_as,
             derivatives=derivatives,
         )  # fmt: skip
+        op.conjugates = bool(over_complex)
         if public:
             op.names = (name, *public) if isinstance(public, tuple) else (name,)
             op.inplace = inplace
         return op
 
     return declare
+
+
+_RESULTS = {OUT_BOOL: BOOL, OUT_REAL: REAL_PART, OUT_COMPLEX: AS_COMPLEX}  # dtypes of results, by flags
 
 
 def _conditions(names: Iterable[str]) -> dict[str, int]:

@@ -10,13 +10,13 @@ from fastgrad.ops.vocabulary import c, m
 PREDICATE = NOT_DIFFERENTIABLE | OUT_BOOL
 
 
-@elementwise("eq", flags=PREDICATE, public=True)
+@elementwise("eq", flags=PREDICATE, public=True, over_complex=True)
 def eq(a, b):
     """Whether ``input == other``."""
     return a == b
 
 
-@elementwise("ne", flags=PREDICATE, public=("not_equal",))
+@elementwise("ne", flags=PREDICATE, public=("not_equal",), over_complex=True)
 def ne(a, b):
     """Whether ``input != other``."""
     return a != b
@@ -46,31 +46,31 @@ def ge(a, b):
     return a >= b
 
 
-@elementwise("isnan", flags=PREDICATE, public=True, inplace=False)
+@elementwise("isnan", flags=PREDICATE, public=True, inplace=False, over_complex=True)
 def isnan(x):
     """Whether an element is NaN."""
     return x != x
 
 
-@elementwise("logical_not", flags=PREDICATE, public=True)
+@elementwise("logical_not", flags=PREDICATE, public=True, over_complex=True)
 def logical_not(x):
     """Whether an element is zero."""
     return x == c(0)
 
 
-@elementwise("logical_and", flags=PREDICATE, public=True)
+@elementwise("logical_and", flags=PREDICATE, public=True, over_complex=True)
 def logical_and(a, b):
     """Whether neither element is zero."""
     return (a != c(0)) & (b != c(0))
 
 
-@elementwise("logical_or", flags=PREDICATE, public=True)
+@elementwise("logical_or", flags=PREDICATE, public=True, over_complex=True)
 def logical_or(a, b):
     """Whether an element of the two is not zero."""
     return (a != c(0)) | (b != c(0))
 
 
-@elementwise("logical_xor", flags=PREDICATE, public=True)
+@elementwise("logical_xor", flags=PREDICATE, public=True, over_complex=True)
 def logical_xor(a, b):
     """Whether one element of the two, and one alone, is zero."""
     return (a != c(0)) != (b != c(0))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import COMPLEX
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
@@ -30,13 +31,15 @@ from fastgrad.native.contracts.ops import (
     SOURCE_META,
     SOURCE_PREFIX,
 )
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import AllGradients, Symbol, Traced, invoke
+from fastgrad.ops.call import COMPLEX_NUMBER, AllGradients, Symbol, Traced, float_bits, invoke
 from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
+_DTYPE = TENSOR.fields["dtype"][0]
 _programs: list[Any] = []  # the sweep reads them as long as the process lives
 
 
@@ -56,7 +59,9 @@ class Trace:
 
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
-        if isinstance(value, float):
+        if isinstance(value, complex):
+            handle = rt.wrapped_handle(COMPLEX_NUMBER, value.real, float_bits(value.imag))
+        elif isinstance(value, float):
             handle = rt.wrapped_handle(1, value, 0)
         else:
             handle = rt.wrapped_handle(0, 0.0, int(value))
@@ -232,12 +237,21 @@ def trace(op: Op, rule: Callable[..., Any]) -> Trace:
 # --- rules made of formulas and of other rules -------------------------------------------------------------------
 
 
-def anywhere(rule: Callable[..., Any], times_g: bool, inner: Op) -> Callable[..., Any]:
-    """A derivative of an elementwise op on tensors. In a rule that is being traced it is the compiled loop, `inner`."""
+def anywhere(
+    rule: Callable[..., Any], times_g: bool, inner: Op, always: bool, over_complex: Any = None
+) -> Callable[..., Any]:
+    """A derivative of an elementwise op on tensors. In a rule that is being traced it is the compiled loop, `inner`.
+
+    With `always` it is that on tensors, too, whose node PyTorch knows; but over complex numbers, where its own
+    derivatives would not be those of holomorphic functions.
+    """
 
     def apply(g: Any, **saved: Any) -> Any:
-        if isinstance(g, Symbol):
+        pairs = not isinstance(g, Symbol) and rt.field(g, _DTYPE) in COMPLEX
+        if isinstance(g, Symbol) or (always and not pairs):
             return invoke(inner, (g, *saved.values()))
+        if pairs and over_complex is not None:
+            return over_complex(g, **saved)
         result = g * rule(**saved) if times_g else rule(g=g, **saved)
         if isinstance(result, TensorBase):
             return result

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
+from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import indexing
 from fastgrad.native.contracts.ops import IN_FLOAT32, SHAPE_SCATTER_ADD, SHAPE_SCATTER_INTO, STRUCTURED
 from fastgrad.ops.call import invoke
@@ -15,9 +16,9 @@ from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
 KERNELS = {
-    "set": Kernel("scatter_set", "index:scatter_set", frame=indexing.SCATTER),
+    "set": Kernel("scatter_set", "index:scatter_set", frame=indexing.SCATTER, dtypes=SUPPORTED_DTYPES),
     "add": SCATTER,
-    "mul": Kernel("scatter_mul", "index:scatter_mul", frame=indexing.SCATTER),
+    "mul": Kernel("scatter_mul", "index:scatter_mul", frame=indexing.SCATTER, dtypes=SUPPORTED_DTYPES),
     "amax": Kernel("scatter_amax", "index:scatter_amax", frame=indexing.SCATTER),
     "amin": Kernel("scatter_amin", "index:scatter_amin", frame=indexing.SCATTER),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.element_types import BOOL, SUPPORTED_DTYPES
 from fastgrad.native.contracts.frames import filling, matrices
 from fastgrad.native.contracts.ops import (
     EVERY_GRADIENT,
@@ -355,7 +355,7 @@ tril = Op(
     STRUCTURED,
     ("x",),
     integers.AT_OFFSET.names,
-    kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, upper=False),
+    kernel=Kernel("tril", "memory:triangle", frame=matrices.TRIANGLE, dtypes=SUPPORTED_DTYPES, upper=False),
     forward=SHAPE_TRIANGLE,
 )
 triu = Op(
@@ -363,7 +363,7 @@ triu = Op(
     STRUCTURED,
     ("x",),
     integers.AT_OFFSET.names,
-    kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, upper=True),
+    kernel=Kernel("triu", "memory:triangle", frame=matrices.TRIANGLE, dtypes=SUPPORTED_DTYPES, upper=True),
     forward=SHAPE_TRIANGLE,
 )
 
@@ -383,4 +383,4 @@ ZERO_FILL = Kernel("zero_fill", "memory:zero", frame=filling.ZERO, dtypes=(BOOL,
 UPLOAD = Kernel("upload", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
 DOWNLOAD = Kernel("download", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
 PEER_COPY = Kernel("peer_copy", "memory:transfer", frame=filling.TRANSFER, dtypes=(BOOL,))
-CONSTANT = Kernel("constant", "memory:constant", frame=filling.CONSTANT)
+CONSTANT = Kernel("constant", "memory:constant", frame=filling.CONSTANT, dtypes=SUPPORTED_DTYPES)

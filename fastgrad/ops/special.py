@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, OUT_BOOL, PROMOTE_FLOAT
+from fastgrad.ops import complex_formulas
 from fastgrad.ops.elementwise import flat
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -24,7 +25,7 @@ def _(g, x):
     return c(TWO_OVER_SQRT_PI) * m.exp(-m.whole_power(x, 2)) * g
 
 
-@elementwise("expm1", rule=PROMOTE_FLOAT, public=True)
+@elementwise("expm1", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.expm1)
 def expm1(x):
     """``exp(input) - 1``, exact near zero."""
     return m.expm1(x)
@@ -35,7 +36,7 @@ def _(y):
     return y + c(1)
 
 
-@elementwise("exp2", rule=PROMOTE_FLOAT, public=True)
+@elementwise("exp2", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.exp2)
 def exp2(x):
     """``2 ** input``."""
     return m.exp2(x)
@@ -46,7 +47,9 @@ def _(g, y):
     return g * y * c(LN_2)
 
 
-@elementwise("log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0", public=True)
+@elementwise(
+    "log1p", rule=PROMOTE_FLOAT, node="Log1PBackward0", public=True, over_complex=complex_formulas.log1p
+)
 def log1p(x):
     """``log(1 + input)``, exact near zero."""
     return m.log1p(x)
@@ -57,7 +60,7 @@ def _(g, x):
     return g / (x + c(1))
 
 
-@elementwise("log2", rule=PROMOTE_FLOAT, public=True)
+@elementwise("log2", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.log2)
 def log2(x):
     """The logarithm to base 2."""
     return m.log2(x)
@@ -68,7 +71,7 @@ def _(g, x):
     return g / (x * c(LN_2))
 
 
-@elementwise("log10", rule=PROMOTE_FLOAT, public=True)
+@elementwise("log10", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.log10)
 def log10(x):
     """The logarithm to base 10."""
     return m.log10(x)
@@ -79,7 +82,7 @@ def _(g, x):
     return g / (x * c(LN_10))
 
 
-@elementwise("rsqrt", rule=PROMOTE_FLOAT, public=True)
+@elementwise("rsqrt", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def rsqrt(x):
     """``1 / sqrt(input)``."""
     return m.rsqrt(x)
@@ -131,13 +134,19 @@ for _op in (floor, ceil, trunc, round_):
     flat(_op, "x")
 
 
-@elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False)
+@elementwise("isfinite", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False, over_complex=True)
 def isfinite(x):
     """Whether an element is neither infinite nor NaN."""
     return (x - x) == c(0)
 
 
-@elementwise("isinf", flags=NOT_DIFFERENTIABLE | OUT_BOOL, public=True, inplace=False)
+@elementwise(
+    "isinf",
+    flags=NOT_DIFFERENTIABLE | OUT_BOOL,
+    public=True,
+    inplace=False,
+    over_complex=complex_formulas.isinf,
+)
 def isinf(x):
     """Whether an element is infinite."""
     return ((x - x) != c(0)) & (x == x)

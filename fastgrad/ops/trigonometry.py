@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
+from fastgrad.ops import complex_formulas
 from fastgrad.ops import scalar_functions as scalar
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import elementwise
@@ -17,7 +18,7 @@ _asin, _acos, _atan, _atan2 = scalar.asin, scalar.acos, scalar.atan, scalar.atan
 _sinh, _cosh, _asinh, _acosh, _atanh = scalar.sinh, scalar.cosh, scalar.asinh, scalar.acosh, scalar.atanh
 
 
-@elementwise("tan", rule=PROMOTE_FLOAT, public=True)
+@elementwise("tan", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.tan)
 def tan(x):
     """The tangent of angles in radians."""
     return m.sin(x) / m.cos(x)
@@ -29,7 +30,7 @@ def _(g, y):
     return g * slope
 
 
-@elementwise("asin", rule=PROMOTE_FLOAT, public=("arcsin",))
+@elementwise("asin", rule=PROMOTE_FLOAT, public=("arcsin",), over_complex=complex_formulas.asin)
 def asin(x):
     """The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     return _asin(x)
@@ -40,7 +41,7 @@ def _(g, x):
     return g * m.rsqrt(-x * x + c(1))
 
 
-@elementwise("acos", rule=PROMOTE_FLOAT, public=("arccos",))
+@elementwise("acos", rule=PROMOTE_FLOAT, public=("arccos",), over_complex=complex_formulas.acos)
 def acos(x):
     """The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
     return _acos(x)
@@ -51,7 +52,7 @@ def _(g, x):
     return g * -m.rsqrt(-x * x + c(1))
 
 
-@elementwise("atan", rule=PROMOTE_FLOAT, public=("arctan",))
+@elementwise("atan", rule=PROMOTE_FLOAT, public=("arctan",), over_complex=complex_formulas.atan)
 def atan(x):
     """The angle between -pi/2 and pi/2 whose tangent is the input."""
     return _atan(x)
@@ -82,13 +83,13 @@ def _(g, a, b):
     return g * -a * inverse
 
 
-@elementwise("sinh", rule=PROMOTE_FLOAT, public=True)
+@elementwise("sinh", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.sinh)
 def sinh(x):
     """The hyperbolic sine."""
     return _sinh(x)
 
 
-@elementwise("cosh", rule=PROMOTE_FLOAT, public=True)
+@elementwise("cosh", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.cosh)
 def cosh(x):
     """The hyperbolic cosine."""
     return _cosh(x)
@@ -104,7 +105,7 @@ def _(g, x):
     return g * invoke(sinh, (x,))
 
 
-@elementwise("asinh", rule=PROMOTE_FLOAT, public=("arcsinh",))
+@elementwise("asinh", rule=PROMOTE_FLOAT, public=("arcsinh",), over_complex=complex_formulas.asinh)
 def asinh(x):
     """The number whose hyperbolic sine is the input."""
     return _asinh(x)
@@ -115,18 +116,18 @@ def _(g, x):
     return g * m.rsqrt(m.whole_power(x, 2) + c(1))
 
 
-@elementwise("acosh", rule=PROMOTE_FLOAT, public=("arccosh",))
+@elementwise("acosh", rule=PROMOTE_FLOAT, public=("arccosh",), over_complex=complex_formulas.acosh)
 def acosh(x):
     """The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
     return _acosh(x)
 
 
-@acosh.elementwise_vjp("x")
+@acosh.elementwise_vjp("x", over_complex=complex_formulas.acosh_derivative)
 def _(g, x):
     return g * m.rsqrt(x * x - c(1))
 
 
-@elementwise("atanh", rule=PROMOTE_FLOAT, public=("arctanh",))
+@elementwise("atanh", rule=PROMOTE_FLOAT, public=("arctanh",), over_complex=complex_formulas.atanh)
 def atanh(x):
     """The number whose hyperbolic tangent is the input; NaN beyond 1."""
     return _atanh(x)
@@ -159,7 +160,7 @@ def _(g):
     return g * c(BY_PI_180)
 
 
-@elementwise("sinc", rule=PROMOTE_FLOAT, public=True)
+@elementwise("sinc", rule=PROMOTE_FLOAT, public=True, over_complex=True)
 def sinc(x):
     """``sin(pi input) / (pi input)``, and 1 at zero."""
     return m.where(x == c(0), c(1), m.sin(c(PI) * x) / (c(PI) * x))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.element_types import COMPLEX, COMPLEX128, FLOAT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import as_number, invoke
@@ -48,7 +48,18 @@ class _TensorMath:
     def of_dtype(self, x: Any, other: Any) -> Any:
         """`x` in the dtype of another operand, where a function would compute in another one."""
         dtype = rt.field(other, _DTYPE)
-        return x if _is_number(x) or rt.field(x, _DTYPE) == dtype else invoke(BY_NAME["cast"], (x,), dtype)
+        if _is_number(x):
+            return complex(x) if dtype in COMPLEX else x
+        return x if rt.field(x, _DTYPE) == dtype else invoke(BY_NAME["cast"], (x,), dtype)
+
+    def is_at_least_zero(self, x: Any) -> Any:
+        """Whether ``x >= 0``, which a complex number is only if it is real."""
+        if _is_number(x):
+            return not isinstance(x, complex) and x >= 0
+        if rt.field(x, _DTYPE) not in COMPLEX:
+            return x >= 0
+        real, imag = (invoke(BY_NAME[name], (x,)) for name in ("real_part", "imag_part"))
+        return self.logical_and(imag == 0, real >= 0)
 
     def logical_and(self, first: Any, second: Any) -> Any:
         """Whether two conditions hold; one of numbers alone is decided at once."""
@@ -58,11 +69,12 @@ class _TensorMath:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
+    return isinstance(value, (int, float, complex))
 
 
 def _double(value: float, op: Op) -> Any:
-    return invoke(BY_NAME["cast"], (as_number(value, (), op),), FLOAT64)
+    code = COMPLEX128 if isinstance(value, complex) else FLOAT64
+    return invoke(BY_NAME["cast"], (as_number(value, (), op),), code)
 
 
 _OP_NAMES = {

@@ -22,7 +22,7 @@ from fastgrad.tensor import Tensor
 SUFFIX = ".safetensors"
 _DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I32": dtypes.int32, "I64": dtypes.int64, "F16": dtypes.float16,
-    "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64,
+    "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64, "C64": dtypes.complex64,
 }  # fmt: skip
 
 

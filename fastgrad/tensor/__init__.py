@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
     arrangement,
+    complex_numbers,
     contractions,
     creation,
     distributions,
@@ -32,6 +33,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     shape,
     sorting,
     special,
+    spectra,
     statistics,
     storage,
     summaries,

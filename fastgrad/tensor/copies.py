@@ -19,7 +19,9 @@ from fastgrad.functions.memory_format import (
     preserve_format,
     suggested,
 )
+from fastgrad.functions.plans import warn
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX
 from fastgrad.native.contracts.flags import CONTIGUOUS, GRAD_ENABLED
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
@@ -126,6 +128,7 @@ class Copies(Methods):
             if copy or code != _field(out, _DTYPE) or (suggested(out) or CONTIGUOUS_FORMAT) != laid_out:
                 return apply(_CAST, 1, 0, out, code, laid_out)  # type: ignore[no-any-return]
         if code != _field(out, _DTYPE):
+            discards(out, code)
             return apply(_CAST, 1, 0, out, code)  # type: ignore[no-any-return]
         return out.clone() if copy and out is self else out
 
@@ -174,6 +177,14 @@ class Copies(Methods):
     def float(self) -> Tensor:
         """The tensor in float32."""
         return _cast(self, dtypes.float32)
+
+    def cfloat(self) -> Tensor:
+        """The tensor in complex64."""
+        return _cast(self, dtypes.complex64)
+
+    def cdouble(self) -> Tensor:
+        """The tensor in complex128."""
+        return _cast(self, dtypes.complex128)
 
     def double(self) -> Tensor:
         """The tensor in float64."""
@@ -276,7 +287,16 @@ def _kind_of(x: Any, dtype: Any, device: Any) -> dict[str, Any]:
 
 def _cast(x: Any, d: dtypes.dtype) -> Any:
     """A tensor in a dtype; itself if it has it."""
-    return x if d.code == _field(x, _DTYPE) else apply(_CAST, 1, 0, x, d.code)
+    if d.code == _field(x, _DTYPE):
+        return x
+    discards(x, d.code)
+    return apply(_CAST, 1, 0, x, d.code)
+
+
+def discards(x: Any, code: int) -> None:
+    """Warn where a cast of a tensor to a dtype takes away imaginary parts."""
+    if _field(x, _DTYPE) in COMPLEX and code not in COMPLEX and code != BOOL:
+        warn("Casting complex values to real discards the imaginary part", 3)
 
 
 class ToCopy(Function):

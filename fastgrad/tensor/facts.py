@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad import dtypes
 from fastgrad.formatting import format_tensor
-from fastgrad.functions import index, shape
+from fastgrad.functions import complex_numbers, index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
 from fastgrad.functions.memory_format import contiguous_format, need_order
@@ -115,6 +115,10 @@ class Facts(Methods):
         """Whether the dtype is a floating-point one."""
         return dtypes.ALL[_field(self, _DTYPE)].is_floating_point
 
+    def is_complex(self) -> builtins.bool:
+        """Whether the dtype is a complex one."""
+        return dtypes.ALL[_field(self, _DTYPE)].is_complex
+
     @property
     def _version(self) -> int:
         return rt.version(self)  # type: ignore[no-any-return]
@@ -155,6 +159,38 @@ class Facts(Methods):
     def T(self) -> Tensor:  # noqa: N802
         """The dimensions in reverse order."""
         return shape.permute(self, *range(_field(self, _NDIM) - 1, -1, -1))  # type: ignore[no-any-return]
+
+    @property
+    def H(self) -> Tensor:  # noqa: N802
+        """The conjugate of a matrix, transposed."""
+        if _field(self, _NDIM) not in (0, 2):
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {_field(self, _NDIM)}-D tensor."
+            )
+        return complex_numbers.conj(self if _field(self, _NDIM) == 0 else self.T)  # type: ignore[no-any-return]
+
+    @property
+    def mH(self) -> Tensor:  # noqa: N802
+        """The conjugates of matrices, transposed: those of the last two dimensions."""
+        return complex_numbers.adjoint(self)  # type: ignore[no-any-return]
+
+    @property
+    def real(self) -> Tensor:
+        """The real parts, as a view; of a real tensor itself."""
+        return complex_numbers.real(self)  # type: ignore[no-any-return]
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        complex_numbers.real(self).copy_(value)
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts of complex numbers, as a view."""
+        return complex_numbers.imag(self)  # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        complex_numbers.imag(self).copy_(value)
 
     @property
     def mT(self) -> Tensor:  # noqa: N802

@@ -55,7 +55,7 @@ class History(Methods):
         """
         kind = dtypes.ALL[_field(self, _DTYPE)]
         flag = as_flag("requires_grad_", "requires_grad", requires_grad)
-        if requires_grad and not kind.is_floating_point:
+        if requires_grad and not kind.inexact:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
@@ -218,7 +218,7 @@ class History(Methods):
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorBase):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if self.requires_grad and not value.is_floating_point():
+        if self.requires_grad and not value.dtype.inexact:
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, not "
                 f"{value.dtype}"

@@ -14,6 +14,7 @@ from fastgrad.functions import (
     linalg,
     sharing,
 )
+from fastgrad.functions.arguments import is_number
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import AUTOCAST
 from fastgrad.native.contracts.ops import BINARY_OPERATORS, INPLACE_OPERATORS, OPERATORS, UNARY_OPERATORS
@@ -100,7 +101,7 @@ def _or_not_implemented(function: Callable[..., Any], *operands: Any) -> Any:
     for x in operands:
         if isinstance(x, np.ndarray):
             return function(*(sharing.from_numpy(y) if isinstance(y, np.ndarray) else y for y in operands))
-        if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
+        if not is_number(x):
             return NotImplemented
     return function(*operands)
 
@@ -127,7 +128,7 @@ def _operator(a: Any, b: Any, k: int) -> Any:
     if _N_UNARY <= k < _N_UNARY + len(UNARY_OPERATORS):
         return _OPERATORS[k](a)
     for x in (a, b):
-        if not isinstance(x, (TensorBase, int, float, np.number, np.bool_)):
+        if not is_number(x):
             if isinstance(x, np.ndarray):
                 other = sharing.from_numpy(x)
                 return _operator(other if x is a else a, other if x is b else b, k)

@@ -99,10 +99,13 @@ class Values(Methods):
     def __float__(self) -> builtins.float:
         return builtins.float(self._scalar())
 
+    def __complex__(self) -> builtins.complex:
+        return builtins.complex(self._scalar())
+
     def __int__(self) -> builtins.int:
         return builtins.int(self._scalar())
 
     def __index__(self) -> builtins.int:
-        if self.dtype.is_floating_point or self.numel() != 1:
+        if self.dtype.inexact or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return builtins.int(self.item())

@@ -257,7 +257,8 @@ def _compare_elements(
 ) -> None:
     """Compare arrays, in float64 or, of integers and bools, exactly."""
     exact = not (np.issubdtype(x.dtype, np.inexact) or np.issubdtype(y.dtype, np.inexact))
-    wide = np.int64 if exact else np.float64
+    pairs = np.iscomplexobj(x) or np.iscomplexobj(y)
+    wide: Any = np.int64 if exact else np.complex128 if pairs else np.float64
     x, y = x.astype(wide), y.astype(wide)
     with np.errstate(all="ignore"):
         off = np.abs(x - y)
@@ -267,7 +268,7 @@ def _compare_elements(
             return
         relative = np.where((off == 0) & (y == 0), 0.0, off / np.abs(y))
     if x.ndim == 0:
-        number = int if exact else float
+        number: Any = int if exact else complex if pairs else float
         _compare_number(number(x), number(y), rtol, atol, place, options)
     strict = rtol == 0 and atol == 0
     lines = [

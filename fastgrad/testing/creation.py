@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.functions.complex_numbers import view_as_complex
 from fastgrad.functions.creation import rand, randint
+from fastgrad.native.contracts.element_types import real_of
 
 _LOWEST, _HIGHEST = -9, 9
 """Between these numbers elements lie by default, the highest one excluded of floats."""
@@ -62,13 +64,16 @@ def make_tensor(
             "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
             f"{noncontiguous=} and {memory_format=}"
         )
-    if requires_grad and not dtype.is_floating_point:
+    if requires_grad and not dtype.inexact:
         raise ValueError(
             f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
         )
     first, end = _limits(dtype, low, high)
     wide = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and math.prod(sizes) > 1 else sizes
-    if dtype.is_floating_point:
+    if dtype.is_complex:
+        part = dtypes.ALL[real_of(dtype.code)]
+        made = view_as_complex(make_tensor((*wide, 2), dtype=part, device=device, low=low, high=high))
+    elif dtype.is_floating_point:
         made = (rand(wide, dtype=dtypes.float64, device=device) * (end - first) + first).to(dtype)
         made = made.clamp(first, math.nextafter(end, first)) if dtype is dtypes.float64 else made
     else:
@@ -81,7 +86,7 @@ def make_tensor(
     if memory_format is not None:
         made = made.contiguous(memory_format=memory_format)
     if exclude_zero:
-        made[made == 0] = float(_tiny(dtype)) if dtype.is_floating_point else 1
+        made[made == 0] = float(_tiny(dtype)) if dtype.inexact else 1
     return made.requires_grad_(requires_grad) if requires_grad else made
 
 
@@ -94,7 +99,7 @@ def _limits(dtype: dtypes.dtype, low: float | None, high: float | None) -> tuple
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
     if not first < end:
         raise ValueError(f"`low` must be less than `high`, but got {first} >= {end}")
-    if dtype.is_floating_point:
+    if dtype.inexact:
         limits = dtypes.finfo(dtype)
         return max(first, limits.min), min(end, limits.max)
     if dtype is dtypes.bool_:

@@ -75,6 +75,22 @@ ELSEWHERE = {
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "as_strided": "the history of views of a tensor that was changed in place",
     "copy_slices": "the history of a tensor of which a view was changed in place",
+    "view_as_real": "complex numbers: tests/ops/test_complex.py",
+    "view_as_complex": "the same",
+    "conj": "the same",
+    "real_part": "the same",
+    "imag_part": "the same",
+    "complex": "the same",
+    "polar": "the same",
+    "isreal": "the same",
+    "sgn": "the same",
+    "angle": "the same",
+    "fft": "Fourier transforms: tests/ops/test_fft.py",
+    "ifft": "the same",
+    "rfft": "the same",
+    "rfft_doubled": "the same",
+    "irfft": "the same",
+    "irfft_halved": "the same",
     "lstm": "the layer: tests/nn/test_recurrent_steps.py",
     "gru": "the layer: tests/nn/test_recurrent_steps.py",
     "rnn_tanh": "the layer: tests/nn/test_recurrent_steps.py",
@@ -171,6 +187,11 @@ UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITH
     "fused",
     "fused_rows",
 }
+# Complex numbers and transforms, whose ops have no rows.
+UNUSED |= {
+    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
+    "fft", "ifft", "rfft", "rfft_doubled", "irfft", "irfft_halved",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from numba import njit
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, specialise
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, nth, stack_small, words
+from fastgrad.native.contracts.element_types import COMPLEX
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 
 
@@ -42,9 +43,15 @@ def formula_of(
     """The formula of a kernel as compiled code calls it, the elements of its operands and that of its result."""
     frame, names = kernel.frame(layout_class), list(kernel.inputs)
     result, *elements = (ELEMENTS[moved.get(name, frame.element(name, dtype))] for name in ("out", *names))
-    formula = specialise(kernel.formula, elements[0])
+    chosen = kernel.formula
+    if dtype in COMPLEX:
+        chosen = kernel.options.get("over_complex") or chosen
+    # Of the formula's operands all but a condition are alike; those of one that joins parts are real.
+    formula = specialise(chosen, ELEMENTS[dtype] if dtype in COMPLEX else elements[0])
     if kernel.options.get("times_g"):
         formula = _times(formula, ", ".join(names[1:]), names)
+    if "times_g" in kernel.options and dtype in COMPLEX:
+        formula = _conjugated(formula, ELEMENTS[dtype].math.conj, names)
     return formula, elements, result
 
 
@@ -52,6 +59,14 @@ def _times(formula: Any, arguments: str, names: list[str]) -> Any:
     scope: dict[str, Any] = {"formula": formula}
     exec(f"def times({', '.join(names)}):\n    return g * formula({arguments})\n", scope)
     return njit(**INLINE)(scope["times"])
+
+
+def _conjugated(formula: Any, conj: Any, names: list[str]) -> Any:
+    """A derivative over complex numbers: see Note [Complex gradients] in `ops.complex_numbers`."""
+    scope: dict[str, Any] = {"formula": formula, "conj": conj}
+    arguments = ", ".join(["conj(g)", *names[1:]])
+    exec(f"def conjugated({', '.join(names)}):\n    return conj(formula({arguments}))\n", scope)
+    return njit(**INLINE)(scope["conjugated"])
 
 
 def _define(text: str, names: list[str], elements: list[Element], result: Element, formula: Any) -> Any:

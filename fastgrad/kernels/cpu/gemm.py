@@ -213,7 +213,7 @@ def plain_product(dtype: int) -> Any:
 
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 
-    zero = ELEMENTS[dtype].constant(0)
+    constant = ELEMENTS[dtype].constant
 
     @njit(**KERNEL)
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
@@ -222,7 +222,7 @@ def plain_product(dtype: int) -> Any:
         for i in range(m):
             if not accumulate:
                 for j in range(n):
-                    c[i * ldc + j] = zero
+                    c[i * ldc + j] = constant(0)
             for p in range(k):
                 x = a[i * row_a + p * col_a]
                 for j in range(n):

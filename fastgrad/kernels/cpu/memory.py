@@ -8,7 +8,7 @@ from typing import Any
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import float_of, memcpy, memset
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import INEXACT
 
 
 def zero(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
@@ -35,7 +35,7 @@ def constant(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., 
     """Set all elements to one number."""
     element = ELEMENTS[dtype]
     store, pointer = element.store, element.pointer
-    floating = dtype in FLOATS
+    floating = dtype in INEXACT
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.constant(frame)

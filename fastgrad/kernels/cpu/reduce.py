@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element, accumulator
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch, stack_words, words
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
 from fastgrad.native.contracts.limits import MAX_DIMS
 
 BLOCK = 512
@@ -33,7 +33,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., Non
     name = kernel.options["reduction"]
     element, result = ELEMENTS[dtype], ELEMENTS[kernel.frame().element("out", dtype)]
     if name in ("sum", "mean", "length"):
-        return _sums(element, result, dtype in (FLOAT32, FLOAT64), name), KERNEL
+        return _sums(element, result, dtype in (FLOAT32, FLOAT64), name, dtype in COMPLEX), KERNEL
     if name in ("amax", "amin"):
         better = element.math.maximum if name == "amax" else element.math.minimum
         return _folds(element, result, None, better), KERNEL
@@ -123,11 +123,11 @@ def _finishing(name: str) -> Any:
 
 
 def _block_sum(element: Element, load: Any, wide: Any) -> Any:
-    if wide is None:  # float32 and float64: lanes in the dtype itself
-        zero = element.constant(0)
+    if wide is None:  # float32 and float64, and pairs of them: lanes in the dtype itself
+        constant = element.constant
 
         def block(p, n, stride):  # type: ignore[no-untyped-def]
-            total = zero
+            total = constant(0)
             if stride == 1:
                 for i in range(n):
                     total += load(p, i)
@@ -147,15 +147,17 @@ def _block_sum(element: Element, load: Any, wide: Any) -> Any:
     return njit(**SUM)(integers)
 
 
-def _sums(element: Element, result: Element, floating: bool, name: str) -> Callable[..., None]:
+def _sums(
+    element: Element, result: Element, floating: bool, name: str, pairs: bool = False
+) -> Callable[..., None]:
     load, finish = _term(element, name == "length"), _finishing(name)
-    block = _block_sum(element, load, None if floating else types.int64)
+    block = _block_sum(element, load, None if floating or pairs else types.int64)
     pointer, pointer_out, store = element.pointer, result.pointer, result.store
-    start = np.float64(0) if floating else np.int64(0)
+    wide = accumulator(element)
 
     @njit(**KERNEL)
     def one(f, x, at):  # type: ignore[no-untyped-def]
-        total = start
+        total = wide(0)
         clear(at)
         n = f.gone.sizes[0]
         stride = f.gone.strides[0]

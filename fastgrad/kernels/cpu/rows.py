@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM, Element, accumulator
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch
 from fastgrad.native.contracts.element_types import FLOAT64
@@ -358,13 +358,11 @@ def _softmax_backward(element: Element, result: Element, name: str) -> Callable[
 
 
 def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]:
-    floating = isinstance(element.scalar, types.Float)
-    backwards = name == "reversed_cumsum"
-    start = np.float64(0) if floating else np.int64(0)
+    backwards, wide = name == "reversed_cumsum", accumulator(element)
     load, store = element.load, result.store
 
     def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
-        total = start
+        total = wide(0)
         for i in range(n):
             k = (n - 1 - i) * stride if backwards else i * stride
             total += load(x, k)
@@ -374,12 +372,10 @@ def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]
 
 
 def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
-    floating = isinstance(element.scalar, types.Float)
-    start = np.float64(1) if floating else np.int64(1)
-    load, store = element.load, result.store
+    load, store, wide = element.load, result.store, accumulator(element)
 
     def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
-        total = start
+        total = wide(1)
         for i in range(n):
             total *= load(x, i * stride)
         store(out, 0, total)
@@ -395,11 +391,11 @@ def _running_product(element: Element, result: Element, name: str) -> Callable[.
     backwards = name in ("products_after", "carried_back")
     carries = name in ("carried_on", "carried_back")
     store = element.store
-    start = np.float64(0 if carries else 1)
+    wide, start = accumulator(element), 0 if carries else 1
 
     def row(out, first, second, n, stride):  # type: ignore[no-untyped-def]
         x = second if carries else first
-        total = start
+        total = wide(start)
         for i in range(n):
             k = (n - 1 - i) * stride if backwards else i * stride
             store(out, k, total)

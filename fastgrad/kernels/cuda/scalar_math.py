@@ -60,7 +60,7 @@ def xlogy(x, y):
 
 _SHARED = (
     "rsqrt", "reciprocal", "sign", "remainder", "floor_div", "trunc_div", "isnan", "of_dtype", "whole_power",
-    "masked_fill", "logical_and", "sigmoid",
+    "masked_fill", "logical_and", "sigmoid", "is_at_least_zero",
 )  # fmt: skip
 _OWN = {
     "maximum": maximum, "minimum": minimum, "isinf": isinf, "isfinite": isfinite, "softplus": softplus, "xlogy": xlogy,

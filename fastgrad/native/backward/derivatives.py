@@ -23,6 +23,7 @@ from fastgrad.native.base.intrinsics import (
     runtime,
     stack_frame,
     stack_small,
+    tensor,
     words,
 )
 from fastgrad.native.contracts.flags import FILTERED, IN_VIEW, PACKED, POST_HOOKS, REHEARSAL, SAVED_FREED
@@ -35,6 +36,7 @@ from fastgrad.native.contracts.ops import (
     ENV_SAVED,
     EVERY_GRADIENT,
     FUSED,
+    HOLOMORPHIC,
     IDENTITY,
     PROGRAM,
     SOURCE_ATTR,
@@ -52,6 +54,7 @@ from fastgrad.native.graph.graph import check_saved
 from fastgrad.native.graph.packing import release_unpacked, unpack_places
 from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record, rule_of
+from fastgrad.native.launch.promotion import is_complex
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, retain
@@ -308,6 +311,42 @@ def apply_unpacked(t, n, info, env, defined):
 @native
 def derive(t, n, info, env):
     """The gradients that are wanted in this pass, or that hooks see, in the op's order. A status."""
+    grads = words(t.grads)
+    if info.flags & HOLOMORPHIC and is_complex(tensor(grads[0]).dtype):
+        return derive_conjugated(t, n, info, env)
+    return derive_each(t, n, info, env)
+
+
+@native_once
+def derive_conjugated(t, n, info, env):
+    """The same over complex numbers: rules multiply by derivatives, and the convention by conjugates of these.
+
+    See Note [Complex gradients] in `ops.complex_numbers`.
+    """
+    grads = words(t.grads)
+    results = words(t.results)
+    given = grads[0]
+    conjugate = elementwise(runtime().conj_op, 1, grads)
+    if failed(conjugate):
+        return conjugate
+    grads[0] = conjugate
+    env[ENV_GRADS] = conjugate
+    status = derive_each(t, n, info, env)
+    grads[0] = given
+    env[ENV_GRADS] = given
+    drop(conjugate)
+    for k in range(n.n_in):
+        if results[k] > 0 and not failed(status) and is_complex(tensor(results[k]).dtype):
+            back = elementwise(runtime().conj_op, 1, advance(results, k))
+            drop(results[k])
+            results[k] = max(back, 0)
+            status = min(back, 0)
+    return status
+
+
+@native
+def derive_each(t, n, info, env):
+    """The gradients, as the rules give them."""
     grads = words(t.grads)
     results = words(t.results)
     if runs_jointly(t, n, info):

@@ -43,6 +43,7 @@ from fastgrad.native.contracts.ops import (
     ENV_SAVED,
     EVERY_GRADIENT,
     FUSED,
+    HOLOMORPHIC,
     IDENTITY,
     PROGRAM,
 )
@@ -50,6 +51,7 @@ from fastgrad.native.contracts.status import BAD_GRADIENT, OK
 from fastgrad.native.graph.graph import version_of
 from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record, rule_of
+from fastgrad.native.launch.promotion import is_complex
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drain, drop, release_reference, release_saved, retain
 
@@ -69,6 +71,8 @@ def is_plain(t, n, info):
     ):
         return False
     if n.n_out != 1 or n.n_in > RULES or info.joint != 0 or info.flags & EVERY_GRADIENT:
+        return False
+    if info.flags & HOLOMORPHIC and is_complex(words(n.metas)[0]):
         return False
     for k in range(n.n_in):
         kind = info.grad_kind[rule_of(k)]

@@ -68,7 +68,7 @@ from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUA
 from fastgrad.native.graph.graph import gradient_edge, requires_grad, retain_gradient
 from fastgrad.native.graph.packing import new_reference
 from fastgrad.native.launch.elementwise import fill_scalar
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import is_complex, is_floating
 from fastgrad.native.memory.profiles import begin_event, end_event, note_stack
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
@@ -145,7 +145,7 @@ def ones_like(meta):
     numel = 1
     for k in range(meta[2]):
         numel *= meta[3 + k]
-    if numel != 1 or not is_floating(meta[0]):
+    if numel != 1 or not is_floating(meta[0]) or is_complex(meta[0]):
         return 0
     h = new_tensor(meta[0], meta[1], meta[2], advance(meta, 3))
     return finished(h, fill_scalar(h, 1, 1.0, 0)) if not failed(h) else h

@@ -28,18 +28,34 @@ HALVES = (FLOAT16, BFLOAT16)
 """Dtypes of memory alone: see Note [Halves]."""
 WIDE = (FLOAT32, FLOAT64)
 FLOATS = HALVES + WIDE
+COMPLEX = (COMPLEX64, COMPLEX128)
 DISCRETE = (BOOL, UINT8, INT32, INT64)
-SUPPORTED_DTYPES = DISCRETE + FLOATS
-NUMBERS = SUPPORTED_DTYPES[1:]
-"""Dtypes that tensors may have: of floats that are computed in, of all floats, of bits, all, of numbers."""
+REAL = DISCRETE + FLOATS
+SUPPORTED_DTYPES = REAL + COMPLEX
+NUMBERS = REAL[1:]
+"""Dtypes that tensors may have: of floats that are computed in, of all floats, of pairs of these, of bits, all but
+those pairs, all; of real numbers."""
+INEXACT = FLOATS + COMPLEX
+ANY_NUMBER = NUMBERS + COMPLEX
+"""Floats and complex numbers; numbers of any kind."""
 WITHOUT_HALVES = DISCRETE + WIDE
 WIDE_NUMBERS = WITHOUT_HALVES[1:]
 """Those of kernels that have none for halves: all, and numbers."""
 
 
+def real_of(code: int) -> int:
+    """The dtype of the real part of elements: for all but complex dtypes their own."""
+    return code - (COMPLEX64 - FLOAT32) if code in COMPLEX else code
+
+
+def complex_of(code: int) -> int:
+    """The complex dtype whose parts are of a dtype, as far as there is one: float64 has its own, others complex64."""
+    return COMPLEX128 if code in (FLOAT64, COMPLEX128) else COMPLEX64
+
+
 def moved_as(code: int) -> int:
-    """The dtype as which elements are copied: halves as integers, whatever their bits mean."""
-    return INT16 if code in HALVES else code
+    """The dtype as which elements are copied: halves and pairs of floats as integers, whatever their bits mean."""
+    return INT16 if code in HALVES else INT64 if code == COMPLEX64 else code
 
 
 def computed_in(code: int) -> int:

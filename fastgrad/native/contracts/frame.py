@@ -13,7 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT64, INT64, computed_in
+from fastgrad.native.contracts.element_types import (
+    FLOAT16,
+    FLOAT64,
+    INT64,
+    complex_of,
+    computed_in,
+    real_of,
+)
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.record import Part, Record
 
@@ -41,14 +48,16 @@ ROOM = Part("room", data=1, nbytes=1, count=1)
 COMPUTED, SUMMED = -2, -1
 """In place of a dtype code: the dtype that the kernel computes in, which is its own, but float32 where that is a half;
 the same, but int64 where it is an integer type."""
+REAL_PART, AS_COMPLEX = -4, -3
+"""In place of a dtype code: the dtype of the real parts of the kernel's elements; the complex dtype with such parts."""
 
 MAX_REACHES = 8
 """Addresses of a frame whose extent is declared, at most."""
 MAX_FACTORS = 6
-COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT = 13, 14, 15
+COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT, REAL_ELEMENT, COMPLEX_ELEMENT = range(13, 18)
 CONSTANT_FACTOR = 0x80
 """How a word, a *reach*, says how many elements lie behind an address: bytes, from the lowest on, with the place of the
-address plus one, the dtype code of an element (or one of these three), and up to six factors, each the place of a field
+address plus one, the dtype code of an element (or one of these), and up to six factors, each the place of a field
 plus one, or a number with this bit."""
 
 
@@ -133,6 +142,12 @@ bound tape may bring, whatever its value is, says so by its `element`: see Note 
 """
 
 
+_ELEMENT_CODES: Mapping[int | None, Any] = {
+    None: OWN_ELEMENT, COMPUTED: COMPUTED_ELEMENT, SUMMED: SUMMED_ELEMENT, REAL_PART: REAL_ELEMENT,
+    AS_COMPLEX: COMPLEX_ELEMENT,
+}  # fmt: skip
+
+
 class Frame(Record):
     """The declaration of the frame of a family of kernels.
 
@@ -211,12 +226,16 @@ class Frame(Record):
             return INT64
         if code in (COMPUTED, SUMMED):
             return computed_in(dtype)
+        if code == REAL_PART:
+            return real_of(dtype)
+        if code == AS_COMPLEX:
+            return complex_of(dtype)
         return dtype if code is None else code
 
     def element_code(self, name: str) -> int:
         """What lies behind an address, for the runtime: a dtype code, or what stands in place of one."""
         code = self.roles[name].element
-        return {None: OWN_ELEMENT, COMPUTED: COMPUTED_ELEMENT, SUMMED: SUMMED_ELEMENT}.get(code, code)
+        return _ELEMENT_CODES.get(code, code)
 
     def layout(self) -> str:
         """What code that reads the frame depends on: where its fields lie."""

@@ -58,7 +58,9 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     VIEW_ALIAS,
     VIEW_NARROW,
     VIEW_EXPAND_TO,  # rank, sizes
-) = range(13)
+    VIEW_AS_REAL,
+    VIEW_AS_COMPLEX,
+) = range(15)
 
 # Shape rules written by hand in `native.shapes` (`opinfo.forward` of an op of kind STRUCTURED).
 (
@@ -114,6 +116,11 @@ KEEPS_FLOAT32 = 1 << 22  # of the results that come from halves only the first i
 TAKES_FLOAT32 = 1 << 23  # float32 operands may stand beside halves
 HALVES_ON_GPUS = 1 << 24  # but on GPUs operands stay halves, if all but statistics are
 FLOAT32_IN_AUTOCAST = 1 << 25  # on GPUs, where programs call it, over halves: `ops.autocasting`
+HOLOMORPHIC = (
+    1 << 26
+)  # over complex numbers rules get the conjugate of the gradient, and give that of the result
+OUT_REAL = 1 << 27  # results of complex operands are real: Note [Complex gradients] in `ops.complex_numbers`
+OUT_COMPLEX = 1 << 28  # results of real operands are complex
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

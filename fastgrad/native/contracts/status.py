@@ -164,6 +164,11 @@ SEVERAL_UNKNOWN = _reason(
 NEGATIVE_SIZE = _reason(
     RuntimeError, "invalid shape dimension {size} at position {k} of {sizes}", "sizes:sizes size k"
 )
+NO_PAIRS = _reason(
+    RuntimeError,
+    "view_as_complex(): the last dimension must hold pairs of numbers side by side, at even distances from each other "
+    "and from where the memory begins; call .contiguous() first",
+)
 AMBIGUOUS_SIZE = _reason(
     RuntimeError,
     "cannot reshape tensor of 0 elements into shape {sizes} because the unspecified dimension size -1 can "

@@ -6,14 +6,11 @@ records nothing; `graph.record` does that for the ops that Python and rules call
 
 from __future__ import annotations
 
-from numba import types
-
 from fastgrad.native.base import frames
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
-    f32s,
     f64s,
     native,
     native_inline,
@@ -25,7 +22,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
@@ -41,8 +38,9 @@ from fastgrad.native.contracts.status import (
     RESULT_CAST,
     TOO_MANY_DIMS,
 )
+from fastgrad.native.launch.half_numbers import needs_float32
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half
+from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half, out_dtype_of
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
@@ -347,10 +345,26 @@ def copy_laid_out(handle, dtype, n, layout):
     return finished(out, copy_into(out, handle))
 
 
+COMPLEX_NUMBER = 3
+"""The kind of a complex number: `real` is its real part, and `integer` the bits of its imaginary part."""
+
+
 @native_inline
 def dtype_of_number(kind):
-    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool."""
+    """The dtype of a Python number: `kind` is 0 for int, 1 for float, 2 for bool, 3 for complex."""
+    if kind == COMPLEX_NUMBER:
+        return COMPLEX128
     return FLOAT64 if kind == 1 else (BOOL if kind == 2 else INT64)
+
+
+@native_inline
+def write_number(place, kind, real, integer):
+    """Write a Python number as an element of its own dtype."""
+    if kind == 1 or kind == COMPLEX_NUMBER:
+        f64s(address_of(place))[0] = real
+        place[1] = integer
+    else:
+        place[0] = integer
 
 
 @native
@@ -360,10 +374,7 @@ def lasting_number(kind, real, integer):
     handle = new_tensor(dtype_of_number(kind), HOST, 0, place)
     if failed(handle):
         return handle
-    if kind == 1:
-        f64s(address_of(place))[0] = real
-    else:
-        place[0] = integer
+    write_number(place, kind, real, integer)
     tensor(handle).flags |= WRAPPED_NUMBER
     return finished(handle, write_bytes(handle, address_of(place)))
 
@@ -375,9 +386,12 @@ def number_tensor(kind, real, integer, dtype, device):
     source = dtype_of_number(kind)
     if dtype < 0:
         dtype = source
-    direct = holds(dtype, kind, integer)
+    direct = holds(dtype, kind, integer) if kind != COMPLEX_NUMBER else dtype == COMPLEX128
     handle = new_tensor(dtype if direct else source, device, 0, shape)
-    if not failed(handle):
+    if not failed(handle) and kind == COMPLEX_NUMBER:
+        write_number(shape, kind, real, integer)
+        handle = finished(handle, write_bytes(handle, address_of(shape)))
+    elif not failed(handle):
         handle = finished(handle, write_constant(handle, kind, real, integer))
     if not failed(handle) and not direct:
         converted = cast(handle, dtype)
@@ -414,55 +428,6 @@ def run_and_round(kernel, dtype, n, ins, out):
     return status
 
 
-EXACT_IN_HALVES = 256  # integers up to here are numbers of either half dtype
-# Bits of a float64's mantissa; its biased exponents of infinities and NaN, and of the halves' normal numbers.
-MANTISSA_64, SPECIAL_64 = 52, 0x7FF
-LEAST_16, MOST_16, LEAST_B16, MOST_B16 = 1023 - 14, 1023 + 15, 1023 - 126, 1023 + 127
-
-
-@native
-def fits_half(dtype, value):
-    """Whether a half dtype holds a float64 as it is: zeros, infinities, NaN, normal numbers of few digits."""
-    place = words(stack_small())
-    f64s(address_of(place))[0] = value
-    bits = place[0]
-    exponent = bits >> MANTISSA_64 & SPECIAL_64
-    digits = 10 if dtype == FLOAT16 else 7
-    if bits & ((1 << (MANTISSA_64 - digits)) - 1) != 0:
-        return False
-    if dtype == FLOAT16:
-        normal = LEAST_16 <= exponent and exponent <= MOST_16
-    else:
-        normal = LEAST_B16 <= exponent and exponent <= MOST_B16
-    return normal or exponent == SPECIAL_64 or value == 0.0
-
-
-@native
-def holds_exactly(dtype, t):
-    """Whether a half dtype holds the value of a number, given as a 0-dim tensor of the host's, as it is."""
-    if t.dtype == FLOAT64:
-        return fits_half(dtype, f64s(t.data)[0])
-    if t.dtype == FLOAT32:
-        return fits_half(dtype, types.float64(f32s(t.data)[0]))
-    if t.dtype == INT64:
-        return -EXACT_IN_HALVES <= words(t.data)[0] and words(t.data)[0] <= EXACT_IN_HALVES
-    return t.dtype == BOOL
-
-
-@native_once
-def needs_float32(dtype, n, ins):
-    """Whether an op in a half dtype has to run in float32, as PyTorch's does: over a number that this one rounds.
-
-    So do tensors without dimensions, whatever they hold: only numbers are the same when a capture is replayed.
-    """
-    for k in range(n):
-        t = tensor(ins[k])
-        if t.ndim == 0 and t.dtype != dtype and t.dtype != BOOL:
-            if not t.flags & WRAPPED_NUMBER or t.device != HOST or not holds_exactly(dtype, t):
-                return True
-    return False
-
-
 @native_once
 def elementwise_slow(op, n, ins, out):
     """The general case: mixed dtypes, broadcasting, an output that is given. Returns a handle or a status."""
@@ -485,9 +450,11 @@ def elementwise_slow(op, n, ins, out):
     device = device_of_all(n, ins)
     if failed(device):
         return device
-    out_dtype = BOOL if info.flags & OUT_BOOL else dtype
+    out_dtype = out_dtype_of(info.flags, dtype)
+    rounds = False
     if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
         dtype = FLOAT32
+        rounds = out_dtype != dtype
     target = out
     if out != 0:
         to = tensor(out)
@@ -525,7 +492,7 @@ def elementwise_slow(op, n, ins, out):
             else:
                 cast_ins[k] = converted
                 made |= 1 << k
-    if not failed(status) and dtype != out_dtype and not info.flags & OUT_BOOL:
+    if not failed(status) and rounds:
         status = run_and_round(info.kernel, dtype, n, cast_ins, target)
     elif not failed(status):
         status = run_elementwise(info.kernel, dtype, n, cast_ins, target)
@@ -573,7 +540,7 @@ def elementwise(op, n, ins):
                     easy = False
     if not easy:
         return elementwise_slow(op, n, ins, 0)
-    out = new_tensor(BOOL if info.flags & OUT_BOOL else dtype, t0.device, t0.ndim, t0.shape)
+    out = new_tensor(out_dtype_of(info.flags, dtype), t0.device, t0.ndim, t0.shape)
     if failed(out):
         return out
     to = tensor(out)
@@ -588,7 +555,7 @@ def elementwise(op, n, ins):
 def fill_scalar(handle, kind, real, integer):
     """Fill a tensor with a number, in place, without history. OK or a failure."""
     t = tensor(handle)
-    if t.flags & CONTIGUOUS and holds(t.dtype, kind, integer):
+    if t.flags & CONTIGUOUS and kind != COMPLEX_NUMBER and holds(t.dtype, kind, integer):
         return write_constant(handle, kind, real, integer)
     number = number_tensor(kind, real, integer, t.dtype, t.device)
     if failed(number):

@@ -6,15 +6,19 @@ from fastgrad.native.base.intrinsics import native, native_inline, runtime, tens
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX64,
+    COMPLEX128,
     FLOAT16,
     FLOAT32,
+    FLOAT64,
     INT8,
     INT16,
     INT64,
     UINT8,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.contracts.ops import FIRST, MASK_LAST, PROMOTE_FLOAT
+from fastgrad.native.contracts.ops import FIRST, MASK_LAST, OUT_BOOL, OUT_COMPLEX, OUT_REAL, PROMOTE_FLOAT
+from fastgrad.native.memory.parts import complex_dtype, real_dtype
 
 # --- promotion -------------------------------------------------------------------------------------------------
 
@@ -30,13 +34,21 @@ def promote_pair(a, b):
         return INT16
     if low == FLOAT16 and high == BFLOAT16:
         return FLOAT32
+    if low == FLOAT64 and high == COMPLEX64:
+        return COMPLEX128
     return high
 
 
 @native_inline
 def is_floating(dtype):
-    """Whether a dtype, given by its code, is one of floats."""
+    """Whether a dtype, given by its code, is one of floats or of complex numbers, which are pairs of them."""
     return dtype >= FLOAT16
+
+
+@native_inline
+def is_complex(dtype):
+    """Whether a dtype, given by its code, is one of complex numbers."""
+    return dtype >= COMPLEX64
 
 
 @native_inline
@@ -68,11 +80,20 @@ def combine(higher, lower):
     """Promotion across categories: tensors with dimensions outrank 0-dim ones, which outrank numbers."""
     if higher < 0:
         return lower
-    if lower < 0 or is_floating(higher):
+    if lower < 0 or is_complex(higher):
         return higher
+    if is_floating(higher):
+        return complex_dtype(higher) if is_complex(lower) else higher
     if higher == BOOL or is_floating(lower):
         return promote_pair(higher, lower)
     return higher
+
+
+@native_inline
+def default_like(dtype):
+    """The dtype of a floating or complex number, whose own is `dtype`, among numbers."""
+    default = runtime().default_dtype
+    return complex_dtype(default) if is_complex(dtype) else default
 
 
 @native
@@ -86,7 +107,7 @@ def result_dtype(n, ins):
         dtype = t.dtype
         if t.flags & WRAPPED_NUMBER:
             if is_floating(dtype):
-                dtype = runtime().default_dtype
+                dtype = default_like(dtype)
             numbers = dtype if numbers < 0 else promote_pair(numbers, dtype)
         elif t.ndim > 0:
             dims = dtype if dims < 0 else promote_pair(dims, dtype)
@@ -102,7 +123,7 @@ def dtype_with_number(handle, kind):
     number = runtime().default_dtype if kind == 1 else (BOOL if kind == 2 else INT64)
     if not t.flags & WRAPPED_NUMBER:
         return combine(t.dtype, number)
-    return promote_pair(runtime().default_dtype if is_floating(t.dtype) else t.dtype, number)
+    return promote_pair(default_like(t.dtype) if is_floating(t.dtype) else t.dtype, number)
 
 
 @native
@@ -110,10 +131,22 @@ def can_cast(source, target):
     """Whether a result of dtype `source` may be written to a tensor of dtype `target` in place."""
     if is_floating(source) and not is_floating(target):
         return False
+    if is_complex(source) and not is_complex(target):
+        return False
     return not (source != BOOL and target == BOOL)
 
 
 # --- the op family ---------------------------------------------------------------------------------------------
+
+
+@native_inline
+def out_dtype_of(flags, dtype):
+    """The dtype of the result of an elementwise op that computes in a dtype."""
+    if flags & (OUT_BOOL | OUT_REAL | OUT_COMPLEX):
+        if flags & OUT_BOOL:
+            return BOOL
+        return real_dtype(dtype) if flags & OUT_REAL else complex_dtype(dtype)
+    return dtype
 
 
 @native

@@ -10,6 +10,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     caster,
     native,
+    native_inline,
     native_once,
     nth,
     runtime,
@@ -17,8 +18,23 @@ from fastgrad.native.base.intrinsics import (
     words,
     words_of,
 )
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64, ITEMSIZES
-from fastgrad.native.contracts.frame import COMPUTED_ELEMENT, OWN_ELEMENT, ROOM, SUMMED_ELEMENT
+from fastgrad.native.contracts.element_types import (
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    ITEMSIZES,
+)
+from fastgrad.native.contracts.frame import (
+    COMPLEX_ELEMENT,
+    COMPUTED_ELEMENT,
+    OWN_ELEMENT,
+    REAL_ELEMENT,
+    ROOM,
+    SUMMED_ELEMENT,
+)
 from fastgrad.native.contracts.limits import MAX_PARTS, MAX_THREADS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.contracts.split import (
@@ -59,6 +75,18 @@ def dtype_of(cell):
     return cell // N_LAYOUTS % N_DTYPES
 
 
+@native_inline
+def real_dtype(dtype):
+    """The dtype of the real parts of elements; `element_types.real_of` for compiled code."""
+    return dtype - (COMPLEX64 - FLOAT32) if dtype >= COMPLEX64 else dtype
+
+
+@native_inline
+def complex_dtype(dtype):
+    """The complex dtype of such parts; `element_types.complex_of` for compiled code."""
+    return COMPLEX128 if dtype == FLOAT64 or dtype == COMPLEX128 else COMPLEX64
+
+
 @native
 def dtype_behind(element, dtype):
     """The dtype code of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
@@ -68,6 +96,10 @@ def dtype_behind(element, dtype):
         return dtype
     if element < COMPUTED_ELEMENT:
         return element
+    if element == REAL_ELEMENT:
+        return real_dtype(dtype)
+    if element == COMPLEX_ELEMENT:
+        return complex_dtype(dtype)
     return FLOAT32 if dtype < FLOAT32 and dtype >= FLOAT16 else dtype
 
 

@@ -41,6 +41,7 @@ from fastgrad.native.base.pyapi import (
     list_type,
     not_implemented,
     py_bool,
+    py_complex,
     py_decref,
     py_err_clear,
     py_err_occurred,
@@ -56,7 +57,17 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
     tuple_type,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT8,
+)
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
 from fastgrad.native.launch.elementwise import cast
@@ -96,6 +107,10 @@ def element_object(dtype, address):
         return py_bool(types.int64(u8s(address)[0] != 0))
     if dtype == UINT8:
         return py_integer(types.int64(u8s(address)[0]))
+    if dtype == COMPLEX64:
+        return py_complex(types.float64(f32s(address)[0]), types.float64(f32s(address)[1]))
+    if dtype == COMPLEX128:
+        return py_complex(f64s(address)[0], f64s(address)[1])
     return left_to_python()
 
 
@@ -363,7 +378,7 @@ def dtype_of_array(o):
     if order != NATIVE_ORDER and order != NO_ORDER:
         return -1
     number = types.int64(i32s(description + TYPE_NUMBER)[0])
-    for dtype in (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64):
+    for dtype in (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128):
         if number == TYPE_NUMBERS[dtype]:
             return dtype
     return INT64 if number == LONG_LONG else -1

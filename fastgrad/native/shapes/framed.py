@@ -36,7 +36,16 @@ from fastgrad.native.contracts.frames.framed import (
     ROWS_OF,
 )
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
-from fastgrad.native.contracts.ops import AS_OPERANDS, DRAWS, FLOAT_ONLY, OUT_INT64, WITH_INDICES, WITH_MASK
+from fastgrad.native.contracts.ops import (
+    AS_OPERANDS,
+    DRAWS,
+    FLOAT_ONLY,
+    OUT_COMPLEX,
+    OUT_INT64,
+    OUT_REAL,
+    WITH_INDICES,
+    WITH_MASK,
+)
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
@@ -106,8 +115,8 @@ def reach_of(info, j):
 
 
 @native
-def half_output(info, k, dtype):
-    """The dtype of output `k` of a kernel for halves, by its declaration."""
+def declared_output(info, k, dtype):
+    """The dtype of output `k` of a kernel of this dtype, by its declaration."""
     for j in range(info.n_out):
         reach = reach_of(info, j)
         if address_place(reach) == k:
@@ -126,8 +135,8 @@ def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
         dtype = INT64
     elif k == 1 and info.flags & WITH_MASK:
         dtype = BOOL
-    elif is_half(dtype):
-        dtype = half_output(info, k, dtype)
+    elif is_half(dtype) or info.flags & (OUT_REAL | OUT_COMPLEX):
+        dtype = declared_output(info, k, dtype)
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
     target = integers.listed(advance(attrs, at))

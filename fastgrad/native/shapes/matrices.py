@@ -28,7 +28,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.elementwise import broadcast, cast, copy_here, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.launch.promotion import is_floating
+from fastgrad.native.launch.promotion import is_complex, is_floating
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zero_fill
@@ -249,6 +249,7 @@ def wants_panels(dtype, device, m, n, k):
         runtime().panel_products
         and device == HOST
         and is_floating(dtype)
+        and not is_complex(dtype)
         and m >= SHARED_ROWS
         and n > 1
         and m * n * k > LARGE_PRODUCT

@@ -295,7 +295,8 @@ def mark_view(handle, source, several):
     b = tensor(source)
     if b.flags & INFERENCE:
         return
-    origin = MULTI_VIEW if several else b.flags & VIEW_ORIGIN
+    # A view of another dtype cannot be repeated on its base from sizes and strides, so that it does not follow it.
+    origin = MULTI_VIEW if several or t.dtype != b.dtype else b.flags & VIEW_ORIGIN
     mode = runtime().mode
     if mode & INFERENCE_MODE:
         origin = INFERENCE_VIEW

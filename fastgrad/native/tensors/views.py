@@ -14,10 +14,13 @@ from fastgrad.native.base.intrinsics import (
     total,
     words,
 )
+from fastgrad.native.contracts.element_types import COMPLEX64, FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     VIEW_ALIAS,
+    VIEW_AS_COMPLEX,
+    VIEW_AS_REAL,
     VIEW_AS_STRIDED,
     VIEW_DIAGONAL,
     VIEW_EXPAND,
@@ -34,6 +37,7 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.status import (
     AMBIGUOUS_SIZE,
     BEYOND_STORAGE,
+    DTYPE_REFUSED,
     DUPLICATE_DIM,
     EXPAND_DIMS,
     EXPAND_LEADING,
@@ -45,6 +49,7 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_SIZE,
     NEGATIVE_STRIDED,
     NO_DIMS,
+    NO_PAIRS,
     PERMUTE_DIMS,
     RESHAPE_SIZES,
     SEVERAL_UNKNOWN,
@@ -438,6 +443,56 @@ def view_as_strided(h, attrs):
 
 
 @native_once
+def view_as_real(h):
+    """Complex numbers as pairs of real ones, which are a last dimension."""
+    t = tensor(h)
+    if t.dtype < COMPLEX64:
+        return fail(DTYPE_REFUSED, t.dtype)
+    if t.ndim == MAX_DIMS:
+        return fail(TOO_MANY_DIMS, t.ndim + 1)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim):
+        sizes[k] = t.shape[k]
+        strides[k] = product(t.strides[k], 2)
+        if strides[k] < 0:  # of a dimension with at most one element
+            strides[k] = t.strides[k]
+    sizes[t.ndim] = 2
+    strides[t.ndim] = 1
+    return retyped(new_view(h, t.ndim + 1, sizes, strides, t.data), t.dtype - (COMPLEX64 - FLOAT32))
+
+
+@native_once
+def view_as_complex(h):
+    """Pairs of real numbers, which are the last dimension, as complex ones."""
+    t = tensor(h)
+    if t.dtype != FLOAT32 and t.dtype != FLOAT64:
+        return fail(DTYPE_REFUSED, t.dtype)
+    last = t.ndim - 1
+    if t.ndim == 0 or t.shape[last] != 2 or t.strides[last] != 1:
+        return fail(NO_PAIRS)
+    dtype = t.dtype + (COMPLEX64 - FLOAT32)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(last):
+        sizes[k] = t.shape[k]
+        strides[k] = t.strides[k] // 2
+        if t.strides[k] % 2 != 0 and t.shape[k] > 1:
+            return fail(NO_PAIRS)
+    if t.numel > 0 and (t.data - storage(t.storage).data) % itemsize(dtype) != 0:
+        return fail(NO_PAIRS)
+    return retyped(new_view(h, last, sizes, strides, t.data), dtype)
+
+
+@native
+def retyped(handle, dtype):
+    """A view that nobody has seen yet, of another dtype."""
+    if not failed(handle):
+        tensor(handle).dtype = dtype
+    return handle
+
+
+@native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.integers` declares them."""
     status = own_memory(h)
@@ -470,4 +525,8 @@ def make_view(kind, h, n, attrs):
         return view_expand(h, target.count, target.rest)
     if kind == VIEW_ALIAS:
         return alias(h)
+    if kind == VIEW_AS_REAL:
+        return view_as_real(h)
+    if kind == VIEW_AS_COMPLEX:
+        return view_as_complex(h)
     return fail(INTERNAL, kind, n)

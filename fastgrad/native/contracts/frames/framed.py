@@ -11,7 +11,17 @@ from functools import partial
 from types import MappingProxyType
 
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frame import COMPUTED, Frame, number, reads, status, updates, writes
+from fastgrad.native.contracts.frame import (
+    AS_COMPLEX,
+    COMPUTED,
+    REAL_PART,
+    Frame,
+    number,
+    reads,
+    status,
+    updates,
+    writes,
+)
 from fastgrad.native.contracts.limits import ATTR_WORDS
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Split
@@ -67,6 +77,23 @@ EMBEDDING_BACKWARD = FRAMED.named(
     "embedding_backward", outputs={"out": updates("rows", "width", element=COMPUTED)},
     inputs={"grad": _in("indices.numel", "width"), **_INDICES}, integers="rows width padding first columns",
     splits=(Split("columns", {"first": 1}, grain=_LINE),),
+)  # fmt: skip
+
+# --- Fourier transforms ----------------------------------------------------------------------------------------
+
+# Rows of complex numbers; the scale is the bits of a float.
+FFT = FRAMED.named(
+    "fft", outputs={"out": writes("rows", "length")}, inputs={"x": _in("rows", "length")},
+    integers="rows length scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
+)  # fmt: skip
+# Rows of real numbers, and of the first half of their transforms.
+FFT_TO_HALF = FRAMED.named(
+    "fft_to_half", outputs={"out": writes("rows", "half", element=AS_COMPLEX)}, inputs={"x": _in("rows", "length")},
+    integers="rows length half scale", splits=(Split("rows", {"out": ("half",), "x": ("length",)}),),
+)  # fmt: skip
+FFT_FROM_HALF = FRAMED.named(
+    "fft_from_half", outputs={"out": writes("rows", "length", element=REAL_PART)}, inputs={"x": _in("rows", "half")},
+    integers="rows length half scale", splits=(Split("rows", {"out": ("length",), "x": ("half",)}),),
 )  # fmt: skip
 
 # --- searching -------------------------------------------------------------------------------------------------
