@@ -60,6 +60,10 @@ class CheckpointFunction(Function):
                 "`inputs` parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or "
                 "call .backward() without passing the `inputs` argument."
             )
+        if not hasattr(ctx, "run_function"):
+            raise TypeError(
+                f"CheckpointFunction.backward(): expected ctx to be the node of a checkpoint, not {type(ctx).__name__}"
+            )
         inputs = list(ctx.inputs)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
