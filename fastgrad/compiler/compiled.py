@@ -14,6 +14,7 @@ from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
 from fastgrad.compiler.replays import Replay
+from fastgrad.compiler.returned import Reads
 from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
@@ -279,9 +280,10 @@ class Compiled(Wrapper):
         reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
         held = list({id(t): t for t in reached if id(t) not in known}.values())
         entered = Entered(signature.called.values())
+        reads = Reads(self._function, Compiled._recorded_call.__code__)
         try:
             recording = Recording(
-                lambda: self._recorded_call(args, kwargs, entered), flat.tensors, held, walk, values=True
+                lambda: self._recorded_call(args, kwargs, entered), flat.tensors, held, walk, reads
             )
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")

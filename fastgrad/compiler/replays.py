@@ -11,7 +11,7 @@ from fastgrad.compiler.guards import Guards, Walk
 from fastgrad.compiler.options import brought_options
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import Recording, has_history, is_freed, wants_gradient
-from fastgrad.compiler.structure import HOLE, Flat, filled
+from fastgrad.compiler.structure import HOLE, Flat, GivenBack, filled
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import RUNTIME
 
@@ -50,7 +50,7 @@ class Replay:
         if change := self.guards.first_change():
             _rehearse_hooks(recording)
             raise OnceError(f"the call changed something that it reaches: {change}")
-        result = Flat(recording.result)
+        result = Flat(recording.marked)
         if result.objects:
             raise UnrecordableError(f"it returns a {type(result.objects[0]).__name__}")
         self._structure = result.structure
@@ -58,10 +58,11 @@ class Replay:
         places = {id(t): k for k, t in reversed(list(enumerate(around)))}
         self._same = [places.get(id(t)) for t in result.tensors]
         own = [t for t, place in zip(result.tensors, self._same, strict=True) if place is None]
-        if any(wants_gradient(t) and not has_history(t) for t in own):
+        tensors = [(k, t) for k, t in enumerate(own) if not isinstance(t, GivenBack)]
+        if any(wants_gradient(t) and not has_history(t) for _, t in tensors):
             raise UnrecordableError("it returns a new leaf that requires gradients")
         self._n_own = len(own)
-        self._with_history = [k for k, t in enumerate(own) if has_history(t)]
+        self._with_history = [k for k, t in tensors if has_history(t)]
         self._wanted = [k for k, t in enumerate(around) if wants_gradient(t)]
         self._backward: Backward | None = None
         outputs = [own[k] for k in self._with_history]
@@ -86,7 +87,8 @@ class Replay:
         self.tape.keeps_values = self._backward is not None and bool(self.tape._calls)
         self.is_quick = not (self._draws or self.tape.keeps_values or recording.reads_values)
         given = tuple(before.tensor for before in recording.given)
-        self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
+        first = [t.value if isinstance(t, GivenBack) else rt.where_it_lies(t) for t in own]
+        self.first = self._result(given, [*first, *saved])
         self.tape.values = {}
 
     def call(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
