@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.autograd.engine import _current_graph_task_execution_order
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
@@ -52,6 +53,8 @@ _REFUSALS = (
     "a value that it reads is another one",
     "an option of an optimizer is no number any more, or has another sign",
 )
+SHARES_MEMORY = 5
+"""Of these: what may be tried again with copies."""
 
 
 def has_history(tensor: Any) -> bool:
@@ -90,6 +93,8 @@ class Recording:
         What the function returned.
     marked
         The same with `GivenBack` in place of numbers that it read and only returns.
+    reaches_given : bool
+        Whether a tensor that comes with the call is one that the function reaches otherwise as well.
     backward : Recording or None
         That of the backward pass of the call.
 
@@ -113,6 +118,9 @@ class Recording:
         tape.same = set(map(id, held))
         tape.held_leaves = [t for t in held if wants_gradient(t) and not has_history(t)]
         self._walk = walk
+        self.reaches_given = walk is not None and not {id(b.tensor) for b in self.given}.isdisjoint(
+            map(id, walk.tensors)
+        )
         self.backward: Recording | None = None
         self._shown: list[Any] = []  # tensors that hooks got, which they may keep
         tape.show = self._look_at
@@ -378,14 +386,26 @@ def _has_native_hooks(hooks: Any) -> bool:
     return any(isinstance(hook, NativeHook) for hook in hooks.values())
 
 
-def rehearse(outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, ...]:
-    """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs."""
+def rehearse(
+    outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any], come: list[Any]
+) -> tuple[Any, ...]:
+    """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs.
+
+    `come`: gets the nodes to which the pass comes, in order.
+    """
     flags = FILTERED_PASS | KEEP_GRAPH | REHEARSAL
+
+    def look(_: Any) -> None:
+        come[:] = _current_graph_task_execution_order()
+
+    look.calls_hooks = True  # type: ignore[attr-defined]  # no call for a replay to make
+    handle = outputs[0].grad_fn.register_prehook(look)
     state.rehearses = True
     try:
         found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
     finally:
         state.rehearses = False
+        handle.remove()
     if not isinstance(found, tuple):
         raise UnrecordableError("too many passes are under way")
     return found

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from fastgrad.compiler.again import Again, seal_of
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
 from fastgrad.compiler.guards import Guards, Walk
 from fastgrad.compiler.options import brought_options
@@ -26,6 +28,8 @@ class Replay:
     recording : Recording
     walk : Walk
         What the function reached before the call.
+    function : callable
+        Calls the function with the tensors that came with a call.
 
     Attributes
     ----------
@@ -44,7 +48,7 @@ class Replay:
         If the call did what a replay does not do.
     """
 
-    def __init__(self, recording: Recording, walk: Walk) -> None:
+    def __init__(self, recording: Recording, walk: Walk, function: Callable[[Sequence[Any]], Any]) -> None:
         recording.check()
         self.guards = Guards(walk)
         if change := self.guards.first_change():
@@ -68,17 +72,22 @@ class Replay:
         outputs = [own[k] for k in self._with_history]
         if outputs and not is_freed(outputs):
             self._backward = Backward(recording, outputs, [around[k] for k in self._wanted])
-            self._wanted = [k for k, there in zip(self._wanted, self._backward.present, strict=True) if there]
+            self._wanted = [self._wanted[k] for k in self._backward.order]
         saved = self._backward.saved if self._backward else []
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
         recording.refuse_shared(outputs)
         options = brought_options(recording, walk)
+        draws = any("seed" in launch.frame.fields for launch in recording.tape)
+        of_tensors = [t for t in result.tensors if not isinstance(t, GivenBack)]
+        histories = [k for k, t in enumerate(of_tensors) if id(t) not in places and has_history(t)]
+        self._again = Again(function, recording, self.guards, histories)
+        self._again.wanted = self._wanted
         self.bound = recording.bind([*own, *saved], modes=modes, options=options)
         self.guards.release(options)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects
         self._is_plain = not self._with_history and all(place is None for place in self._same)
-        self._draws = self._backward is not None and self._backward.draws
+        self._draws = self._backward is not None and (self._backward.draws or draws)
         self.finished: Callable[[Sequence[Any], Sequence[Any]], Any] = self._result
         if self._is_plain:
             self.finished = _first if self._structure is HOLE else self._filled
@@ -117,7 +126,10 @@ class Replay:
             else:
                 memory = (*(around[k] for k in self._backward.reads), *answer[self._n_own :])
                 numbers = rt.tape_numbers(self.bound.tape) if self._draws else ()
-                call = Call(self._backward, outputs, memory, numbers, self.tape.values)
+                again = partial(
+                    self._again.gradients, given=tuple(given), seal=seal_of(around), numbers=numbers
+                )
+                call = Call(self._backward, outputs, memory, numbers, self.tape.values, again)
                 attached = CompiledFunction.apply(call, *wanted)
             attached = attached if len(outputs) > 1 else (attached,)
             for k, t in zip(self._with_history, attached, strict=True):

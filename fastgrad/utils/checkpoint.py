@@ -2,7 +2,8 @@
 
 While the function of a checkpoint runs, each tensor that an op saves for backward is replaced by an empty slot. When
 backward asks for the first of them, the function runs once more on the same inputs; what its ops save then fills the
-slots, in the same order. Nothing of the graph changes: hooks fire once, gradients of gradients exist.
+slots, in the same order. Nothing of the graph changes: hooks fire once, gradients of gradients exist. On a tape the
+launches of both runs stand where they ran.
 
 Note [Nested checkpoints]: a tensor is saved by the innermost checkpoint alone, and the inputs of a checkpoint are saved
 by the one around it. So whatever lies within several checkpoints is computed again from the outermost inwards.
@@ -27,8 +28,9 @@ from fastgrad.autograd.saved import keep, saved_tensors_hooks
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.flags import AUTOCAST
+from fastgrad.native.host.saved_calls import launches_again
 from fastgrad.nn.modules.container import Sequential
-from fastgrad.random import get_rng_state, set_rng_state
+from fastgrad.random import numbers_from, numbers_now
 
 __all__ = [
     "CheckpointError",
@@ -150,12 +152,12 @@ def checkpoint(
     forward_context, recompute_context = context_fn()
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    state = get_rng_state() if preserve_rng_state else None
+    numbers = numbers_now() if preserve_rng_state else None
 
     modes = _autocast()
 
     def again(*inputs: Any) -> None:
-        with _rng_state(state), recompute_context, modes:
+        with numbers_from(numbers), recompute_context, modes:
             function(*inputs, **kwargs)
 
     stop = early_stop if _early_stop is None else _early_stop
@@ -258,20 +260,6 @@ def _need_supported(name: str, use_reentrant: bool | None, debug: bool) -> None:
         )
 
 
-@contextlib.contextmanager
-def _rng_state(state: Any) -> Iterator[None]:
-    """A state of the default generator for the time of a block; None leaves it alone."""
-    if state is None:
-        yield
-        return
-    before = get_rng_state()
-    set_rng_state(state)
-    try:
-        yield
-    finally:
-        set_rng_state(before)
-
-
 class _Slot:
     """The place of one saved tensor, owned by the node that saved it; by pass what a recomputation put there."""
 
@@ -307,12 +295,14 @@ class _Region:
         self.finished = False
         self.recomputed: set[Hashable] = set()
 
+    @launches_again
     def pack(self, tensor: Any) -> _Slot:
         slot = _Slot()
         self.slots.append(weakref.ref(slot))
         self.metadatas.append(self.metadata(tensor))
         return slot
 
+    @launches_again
     def unpack(self, slot: _Slot) -> Any:
         number = _current_graph_task_id()
         inside = number >= 0
@@ -366,6 +356,7 @@ class _Recomputation:
         )
         self.different: list[str] = []
 
+    @launches_again
     def pack(self, tensor: Any) -> Any:
         region, place = self.region, self.count
         if tensor.requires_grad:  # else backward gets the object that the function had

@@ -169,6 +169,8 @@ class Tape(ContextBase):
         Gets each function and its arguments before it is called for the first time.
     show_value : callable
         Gets the number of each value that Python has read, and the frame that read it, before Python gets it.
+    runs_again : bool
+        Whether a backward pass of what was captured runs functions of the program again (checkpoints).
     refused : str
         Why no replay does what the capture did; empty if one does.
     """
@@ -184,6 +186,7 @@ class Tape(ContextBase):
         self.forward_values: dict[Any, Any] = {}
         self.keeps_values = False
         self.refused = ""
+        self.runs_again = False
         self.runners: list[Callable[[], None]] = []
         self.number = self.last_number = 0
         self._around: Any = None
