@@ -243,6 +243,25 @@ def get_rng_state() -> Any:
     return default_generator.get_state()
 
 
+@contextlib.contextmanager
+def numbers_from(place: tuple[int, int] | None) -> Iterator[None]:
+    """A block in which the default generator goes on from a seed and an offset; None leaves it alone."""
+    if place is None:
+        yield
+        return
+    before = default_generator._words()
+    default_generator._restart(*place)
+    try:
+        yield
+    finally:
+        default_generator._restart(*before)
+
+
+def numbers_now() -> tuple[int, int]:
+    """The seed of the default generator, and the offset of the numbers that it draws next."""
+    return default_generator._words()
+
+
 def set_rng_state(new_state: Any) -> None:
     """Set the state of the default generator to one that `get_rng_state` returned."""
     default_generator.set_state(new_state)

@@ -84,10 +84,10 @@ class _Input:
             return partial(rt.tape_input if self.wants else rt.tape_tensor, *lying.bound)
         if not self.wants:
             return lying.given
-        return lambda: _behind_boundary([lying.given().requires_grad_()])[0]
+        return lambda: behind_boundary([lying.given().requires_grad_()])[0]
 
 
-def _behind_boundary(tensors: list[Any]) -> list[Any]:
+def behind_boundary(tensors: list[Any]) -> list[Any]:
     """Tensors as inputs of a segment: those that require gradients behind a boundary of the graph, each its own."""
     with enable_grad():
         return [boundary((t,))[1][0] if t.requires_grad else t for t in tensors]
@@ -121,7 +121,7 @@ class Segment(PythonCall):
             return Hole(numbers[id(value)])
 
         self.args = mapped(place, args)
-        self.seen = _behind_boundary([x.tensor for x in self.inputs])
+        self.seen = behind_boundary([x.tensor for x in self.inputs])
         self.places: list[tuple[int, Any]] = []  # of what is in the result: what it is, and which or where
         self.is_recorded = False
         self.passes = False

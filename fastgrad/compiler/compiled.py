@@ -6,7 +6,7 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.compiler.code_names import Entered, key_of
@@ -14,7 +14,8 @@ from fastgrad.compiler.guards import Walk, Wrapper
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
 from fastgrad.compiler.replays import Replay
-from fastgrad.compiler.structure import Flat
+from fastgrad.compiler.returned import Reads
+from fastgrad.compiler.structure import Flat, filled
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import (
@@ -131,6 +132,13 @@ def _described(flat: Flat) -> str:
 
 def _taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
     return Flat((args, kwargs)) if kwargs else Flat(args)
+
+
+def _called(function: Callable[..., Any], flat: Flat, has_keywords: bool, tensors: Sequence[Any]) -> Any:
+    """Call a function as arguments say that were taken apart, with other tensors."""
+    found = filled(flat.structure, tensors)
+    args, kwargs = found if has_keywords else (found, {})
+    return function(*args, **kwargs)
 
 
 def _refuse_changes(flat: Flat, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -279,9 +287,10 @@ class Compiled(Wrapper):
         reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
         held = list({id(t): t for t in reached if id(t) not in known}.values())
         entered = Entered(signature.called.values())
+        reads = Reads(self._function, Compiled._recorded_call.__code__)
         try:
             recording = Recording(
-                lambda: self._recorded_call(args, kwargs, entered), flat.tensors, held, walk, values=True
+                lambda: self._recorded_call(args, kwargs, entered), flat.tensors, held, walk, reads
             )
         except CaptureUnderWayError:
             return self._eagerly(args, kwargs, "")
@@ -290,7 +299,7 @@ class Compiled(Wrapper):
         try:
             _refuse_changes(flat, args, kwargs)
             self._refuse_direct(signature, recording, entered)
-            replay = Replay(recording, walk)
+            replay = Replay(recording, walk, functools.partial(_called, self._function, flat, bool(kwargs)))
         except OnceError as error:
             signature.missed = str(error)
             return recording.result

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.function import Function
-from fastgrad.compiler.programs import Before, Regions
-from fastgrad.compiler.recordings import Recording, rehearse
+from fastgrad.compiler.programs import Before, Regions, UnrecordableError
+from fastgrad.compiler.recordings import SHARES_MEMORY, Recording, rehearse
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import GRAD_ENABLED
-from fastgrad.native.contracts.records import REGION_GIVEN, REGION_OWN
+from fastgrad.native.contracts.flags import GRAD_ENABLED, LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.frame import READ
+from fastgrad.native.contracts.records import REGION_GIVEN, REGION_OWN, TENSOR
+from fastgrad.native.host.tape import Launch
+
+_DATA = TENSOR.fields["data"][0]
+_ALWAYS = -1  # no number of an output
 
 
 class Backward:
@@ -30,8 +35,9 @@ class Backward:
         Which of the tensors that came or are held it reads.
     saved : list of Tensor
         The memory that the call made and that it reads, as tensors of bytes.
-    present : list of bool
-        Which of the wanted tensors the outputs depend on: their gradients are what it computes.
+    order : list of int
+        Which of the wanted tensors the outputs depend on: their gradients are what it computes, in the order in which
+        the node of a call has to hand them on. Then hooks of leaves run in the order of an eager pass.
     draws : bool
         Whether it draws random numbers of the call again.
     calls : bool
@@ -48,11 +54,18 @@ class Backward:
         self._gradients = gradients
         around = [before.tensor for before in (*forward.given, *forward.held)]
         made = rt.tape_memory(forward.tape)
-        recording = Recording(lambda: rehearse(outputs, gradients, wanted), (), ())
+        unchanged = _Unchanged(forward) if forward.tape.runs_again else None
+        come: list[Any] = []
+        needs = _needs(outputs, wanted)
+        recording = Recording(lambda: rehearse(outputs, gradients, wanted, come), (), ())
+        if unchanged is not None:
+            unchanged.check(recording)
         forward.backward = recording
         recording.check()
-        self.present = [g is not None for g in recording.result]
-        results = [g for g in recording.result if g is not None]
+        present = [k for k, g in enumerate(recording.result) if g is not None]
+        self.order = handed_on(present, wanted, come)
+        results = [recording.result[k] for k in self.order]
+        self._needs = [needs[k] if _may_lack(wanted[k]) else {_ALWAYS} for k in self.order]
         touched = _touched(recording, gradients, around, made, results)
         self.reads = [k for k in range(len(around)) if touched[k]]
         self.saved = [memory for memory, is_read in zip(made, touched[len(around) :], strict=True) if is_read]
@@ -83,13 +96,127 @@ class Backward:
             self.bound.tape.forward_values = values
             try:
                 found = self.bound.call(given)
+                if type(found) is int and found % 16 == SHARES_MEMORY:  # one gradient for two outputs, say
+                    found = self.bound.call((*(g.clone() for g in fitted), *given[len(fitted) :]))
             finally:
                 self.bound.tape.forward_values = {}
         if type(found) is int:
             raise RuntimeError(
                 f"backward of a compiled function: {self.bound.refusal(found)}; was it changed after the call?"
             )
-        return list(found)
+        missing = {k for k, g in enumerate(gradients) if g is None}
+        return [None if needs <= missing else g for g, needs in zip(found, self._needs, strict=True)]
+
+
+def _may_lack(tensor: Any) -> bool:
+    """Whether a tensor gets no gradient where there is none: hooks, and a graph behind it, would see that."""
+    return bool(tensor.is_leaf) and not rt.flags_of(tensor) & (LEAF_HOOKS | LEAF_POST_HOOKS)
+
+
+def _needs(outputs: Sequence[Any], wanted: Sequence[Any]) -> list[set[int]]:
+    """For each wanted tensor, the numbers of the outputs that depend on it, other than by another wanted one."""
+    ends = [rt.gradient_node(t) for t in wanted]
+    numbers = set(map(id, ends))
+    found: list[set[int]] = [set() for _ in wanted]
+    for k, output in enumerate(outputs):
+        seen: dict[int, Any] = {}
+        todo = [output.grad_fn]
+        while todo:
+            node = todo.pop()
+            if node is None or id(node) in seen:
+                continue
+            seen[id(node)] = node
+            if id(node) not in numbers:
+                todo += [following for following, _ in node.next_functions]
+        for end, needed in zip(ends, found, strict=True):
+            if id(end) in seen:
+                needed.add(k)
+    return found
+
+
+def handed_on(present: Sequence[int], wanted: Sequence[Any], come: Sequence[Any]) -> list[int]:
+    """The order in which a node has to hand gradients on, so that a pass comes to leaves as it came to some nodes.
+
+    What is ready at the same time leaves the queue of a pass in an order that its heap makes of that in which it came.
+    """
+    places = {id(node): k for k, node in enumerate(come)}
+    nodes = {k: rt.gradient_node(wanted[k]) for k in present}
+    leaves = [k for k in present if wanted[k].is_leaf]
+    leaves.sort(key=lambda k: places.get(id(nodes[k]), len(places)))
+    others = [k for k in present if not wanted[k].is_leaf]
+    queue: list[tuple[int, int]] = []
+    for number in range(len(present)):
+        push_heap(queue, (int(number < len(leaves)), number))
+    found = dict(zip((pop_heap(queue)[1] for _ in leaves), leaves, strict=False))
+    return [found[number] for number in range(len(leaves))] + others
+
+
+def push_heap(queue: list[tuple[int, int]], item: tuple[int, int]) -> None:
+    """Put an item on the heap as a pass does; the first number counts."""
+    queue.append(item)
+    _rise(queue, len(queue) - 1, item)
+
+
+def _rise(queue: list[tuple[int, int]], hole: int, item: tuple[int, int]) -> None:
+    while hole > 0 and queue[(hole - 1) // 2][0] < item[0]:
+        queue[hole] = queue[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    queue[hole] = item
+
+
+def pop_heap(queue: list[tuple[int, int]]) -> tuple[int, int]:
+    """Take the item on top of the heap as a pass does."""
+    top, item = queue[0], queue.pop()
+    n = len(queue)
+    if n == 0:
+        return top
+    hole = child = 0
+    while child < (n - 1) // 2:
+        child = 2 * (child + 1)
+        if queue[child][0] < queue[child - 1][0]:
+            child -= 1
+        queue[hole] = queue[child]
+        hole = child
+    if n % 2 == 0 and child == (n - 2) // 2:
+        child = 2 * child + 1
+        queue[hole] = queue[child]
+        hole = child
+    _rise(queue, hole, item)
+    return top
+
+
+class _Unchanged:
+    """What the tensors around a call hold, so that a rehearsal that changes them can be undone."""
+
+    def __init__(self, forward: Recording) -> None:
+        around = [before.tensor for before in (*forward.given, *forward.held)]
+        self._around = [(t, rt.detach(t).clone()) for t in around]
+
+    def check(self, rehearsal: Recording) -> None:
+        """Raise if one of them was changed; then it is as before.
+
+        Raises
+        ------
+        UnrecordableError
+        """
+        written = {
+            address
+            for launch in rehearsal.tape
+            for place, address in _words(launch)
+            if launch.frame.roles[launch.frame.addresses[place]].role != READ
+        }
+        memory = [(t, kept, rt.memory_of(t)) for t, kept in self._around]
+        extents = [(t, kept, rt.field(m, _DATA), rt.sizes(m)[0]) for t, kept, m in memory]
+        changed = [(t, kept) for t, kept, low, n in extents if any(low <= a < low + n for a in written)]
+        for t, kept in changed:
+            rt.copy(rt.where_it_lies(t), kept)
+        if changed:
+            raise UnrecordableError("its backward pass runs a checkpoint that changes a tensor from outside")
+
+
+def _words(launch: Launch) -> Iterator[tuple[int, int]]:
+    """The words of a frame that are addresses: their places, and the addresses."""
+    return ((k, launch.words[k]) for k in launch.frame.addresses if k < len(launch.words))
 
 
 def _touched(
@@ -126,8 +253,8 @@ def _fitted(gradient: Any, like: Any) -> Any:
 
 
 class Call(NamedTuple):
-    """A call, for its node: its outputs, what the pass reads of it, where its random numbers began, and what came of
-    its calls of Python.
+    """A call, for its node: its outputs, what the pass reads of it, where its random numbers began, what came of its
+    calls of Python, and what differentiates it by calling the function again.
     """
 
     backward: Backward
@@ -135,6 +262,7 @@ class Call(NamedTuple):
     memory: tuple[Any, ...]
     numbers: tuple[int, ...]
     values: dict[Any, Any]
+    again: Callable[[Sequence[Any]], list[Any]]
 
 
 class CompiledFunction(Function):
@@ -144,6 +272,7 @@ class CompiledFunction(Function):
     def forward(ctx: Any, call: Call, *wanted: Any) -> Any:
         """Let the outputs of a call be those of a node."""
         ctx.backward_of_call, ctx.numbers, ctx.values = call.backward, call.numbers, call.values
+        ctx.again = call.again
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*call.memory)
         return call.outputs if len(call.outputs) > 1 else call.outputs[0]
@@ -152,10 +281,9 @@ class CompiledFunction(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Replay the backward pass."""
         if rt.get_mode() & GRAD_ENABLED:
-            raise RuntimeError(
-                "a backward pass through a compiled function cannot be differentiated again (create_graph=True); call "
-                "the function itself, which is the attribute __wrapped__ of the compiled one"
-            )
+            memory = ctx.saved_tensors  # raises if it was changed, or is freed
+            del memory
+            return None, *ctx.again(gradients)
         return None, *ctx.backward_of_call.call(gradients, ctx.saved_tensors, ctx.numbers, ctx.values)
 
 

@@ -228,6 +228,10 @@ class Walk:
         """Whether code that was reached may read what has one of these names."""
         return self._reads_by_names or not self._named.isdisjoint((*names, *_ATTRIBUTES_OF_NAMES))
 
+    def names(self, names: tuple[str, ...]) -> bool:
+        """Whether code that was reached has one of these names in it."""
+        return not self._named.isdisjoint(names)
+
     def pairs(self) -> Iterator[tuple[Any, Any]]:
         """What was compared: each a container or an object's attributes, and something that it holds."""
         for own, _, value in _items_of(self.dicts):

@@ -6,10 +6,11 @@ What a program is, and who reads it, says Note [Bound tapes] in `fastgrad.native
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from fastgrad.compiler.memory import Life, places
+from fastgrad.compiler.structure import GivenBack
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT64, UINT8
 from fastgrad.native.contracts.flags import REQUIRES_GRAD
@@ -32,6 +33,7 @@ from fastgrad.native.contracts.records import (
     RESULT_GRAD,
     RESULT_NO_GRAD,
     RESULT_OUT,
+    RESULT_VALUE,
     STORAGE,
     TENSOR,
     VALUE_WORDS,
@@ -42,6 +44,7 @@ from fastgrad.ops.call import float_bits, float_of_bits
 
 _STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
 _LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
+_OTHER_USE = "and does not just return it"
 KNOWN_REFERENCES = 2
 """To memory that nobody holds but the tape and its region."""
 
@@ -136,20 +139,25 @@ class Regions:
                 order[k].links.append(at + place)
                 order[k].uses.append((number, role))
 
-    def refuse_changes_before(self, tape: Tape) -> None:
+    def refuse_changes_before(self, tape: Tape, given_back: Set[int]) -> None:
         """Raise if a call changes what others see before Python reads a value: a replay that finds another one ends.
+
+        `given_back`: the numbers of values that are not compared.
 
         Raises
         ------
         UnrecordableError
         """
         entries = list(tape.entries())
-        last = max((k for k, e in enumerate(entries) if isinstance(e, ReadValue)), default=-1)
+        compared = (
+            k for k, e in enumerate(entries) if isinstance(e, ReadValue) and e.number not in given_back
+        )
+        last = max(compared, default=-1)
         if None in entries[: max(last, 0)]:
-            raise UnrecordableError("it reads a value after a hook was called")
+            raise UnrecordableError(f"it reads a value after a hook was called, {_OTHER_USE}")
         given = (region.uses for region in self.all if region.kind == REGION_GIVEN)
         if any(role != READ and number < last for uses in given for number, role in uses):
-            raise UnrecordableError("it reads a value after it changed a tensor from outside")
+            raise UnrecordableError(f"it reads a value after it changed a tensor from outside, {_OTHER_USE}")
 
     def note_calls(self, tape: Tape) -> None:
         """Note what the calls of Python on a tape do in which region."""
@@ -280,8 +288,8 @@ class Program:
         What was recorded.
     given, held : list of Before
         The tensors that come with each call, and those that are always the same.
-    outputs : list of Tensor
-        What a call gives back, in memory that the capture made or of the tensors above.
+    outputs : list of Tensor or GivenBack
+        What a call gives back: in memory that the capture made or of the tensors above, or a number.
     modes : tuple of int, optional
         The modes of the thread and the default dtype in which it may be called; any if not given.
     room : Tensor, optional
@@ -322,7 +330,8 @@ class Program:
             if self.regions.all[number].kind == REGION_OWN and number not in self.made:
                 self.made.append(number)
         self.regions.link(self.tape)
-        self.regions.refuse_changes_before(self.tape)
+        numbers = {value.number for value in self.outputs if isinstance(value, GivenBack)}
+        self.regions.refuse_changes_before(self.tape, numbers)
         self.regions.note_calls(self.tape)
 
     def _find_options(self, options: Collection[Option]) -> list[Brought]:
@@ -360,8 +369,11 @@ class Program:
         return [kind, bound, *_laid(self.regions, number, tensor)]
 
     def _results(self) -> Iterator[list[int]]:
-        for tensor in self.outputs:
-            yield self._result(RESULT_OUT, tensor)
+        for value in self.outputs:
+            if isinstance(value, GivenBack):
+                yield [RESULT_VALUE, value.number, *_NOWHERE]
+            else:
+                yield self._result(RESULT_OUT, value)
         for k, before in enumerate((*self.given, *self.held)):
             grad = rt.get_grad(before.tensor)
             if grad is (before.gradient.tensor if before.gradient else None):

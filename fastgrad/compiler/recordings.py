@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from fastgrad.autograd.engine import _current_graph_task_execution_order
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
+from fastgrad.compiler.hoisting import values_first
 from fastgrad.compiler.programs import Before, OnceError, Program, UnrecordableError, storage_of
+from fastgrad.compiler.returned import Reads, with_marks
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import FILTERED as FILTERED_PASS
 from fastgrad.native.contracts.flags import (
@@ -27,7 +30,7 @@ from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
 from fastgrad.native.host.hook_calls import name_of, parts, state
 from fastgrad.native.host.options import Option
-from fastgrad.native.host.tape import Tape, show_nobody
+from fastgrad.native.host.tape import ReadValue, Tape, show_nobody
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 from fastgrad.optim.optimizer import Optimizer
@@ -50,6 +53,8 @@ _REFUSALS = (
     "a value that it reads is another one",
     "an option of an optimizer is no number any more, or has another sign",
 )
+SHARES_MEMORY = 5
+"""Of these: what may be tried again with copies."""
 
 
 def has_history(tensor: Any) -> bool:
@@ -79,13 +84,17 @@ class Recording:
         Those that are always the same.
     walk : Walk, optional
         What the function reached before the call.
-    values : bool
-        Whether values may be read, which replays compare.
+    reads : Reads, optional
+        The values that the function reads by itself, which replays compare or give back; without it, none may be read.
 
     Attributes
     ----------
     result
         What the function returned.
+    marked
+        The same with `GivenBack` in place of numbers that it read and only returns.
+    reaches_given : bool
+        Whether a tensor that comes with the call is one that the function reaches otherwise as well.
     backward : Recording or None
         That of the backward pass of the call.
 
@@ -101,17 +110,22 @@ class Recording:
         given: Sequence[Any],
         held: Sequence[Any],
         walk: Walk | None = None,
-        values: bool = False,
+        reads: Reads | None = None,
     ) -> None:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
-        self.tape = tape = Tape(hooks=True, values=values)
+        self.tape = tape = Tape(hooks=True, values=reads is not None)
         tape.same = set(map(id, held))
         tape.held_leaves = [t for t in held if wants_gradient(t) and not has_history(t)]
         self._walk = walk
+        self.reaches_given = walk is not None and not {id(b.tensor) for b in self.given}.isdisjoint(
+            map(id, walk.tensors)
+        )
         self.backward: Recording | None = None
         self._shown: list[Any] = []  # tensors that hooks got, which they may keep
         tape.show = self._look_at
+        if reads is not None:
+            tape.show_value = reads.note
         began, collects = False, gc.isenabled()
         try:
             gc.disable()  # what destructors of garbage launch is no part of the call
@@ -123,14 +137,29 @@ class Recording:
                 raise CaptureUnderWayError("another thread records") from None
             raise
         finally:
-            tape.show = show_nobody
+            tape.show = tape.show_value = show_nobody
             self._shown.clear()
             if collects:
                 gc.enable()
+        self.marked = self.result
+        if reads is not None and self.reads_values and walk is not None:
+            self._give_back(reads, walk)
+
+    def _give_back(self, reads: Reads, walk: Walk) -> None:
+        """Find the values that the function only returns, and forget those that it does nothing with."""
+        entries = list(self.tape.entries())
+        values = (entry for entry in entries if isinstance(entry, ReadValue))
+        found = reads.given_back(values, walk, self.result)
+        self.marked = with_marks(self.result, found)
+        idle = {number for number, paths in found.items() if not paths}
+        if idle:
+            self.tape.edit(
+                k for k, e in enumerate(entries) if not (isinstance(e, ReadValue) and e.number in idle)
+            )
 
     @property
     def reads_values(self) -> bool:
-        """Whether Python reads values in the call."""
+        """Whether Python reads values in the call that a replay compares."""
         return rt.tape_field(self.tape, _VALUES) > 0
 
     def check(self) -> None:
@@ -210,7 +239,8 @@ class Recording:
 
     def fuse(self, outputs: Sequence[Any]) -> FusedTape:
         """Let launches become one, of a call that gives some outputs."""
-        held = [*(before.tensor for before in (*self.given, *self.held)), *outputs]
+        given_out = (value for value in outputs if isinstance(value, TensorBase))
+        held = [*(before.tensor for before in (*self.given, *self.held)), *given_out]
         gradients = (rt.get_grad(before.tensor) for before in (*self.given, *self.held))
         before = (b.gradient.tensor for b in (*self.given, *self.held) if b.gradient)
         wanted = Extents([*held, *(g for g in gradients if g is not None), *before])
@@ -230,6 +260,7 @@ class Recording:
         UnrecordableError
         """
         self.check_launches(numbers)
+        values_first(self.tape, self.given, self.held, outputs)
         fused = self.fuse(outputs)
         program = Program(self.tape, self.given, self.held, outputs, modes, fused.room, options)
         return Bound(program, fused.report)
@@ -355,14 +386,26 @@ def _has_native_hooks(hooks: Any) -> bool:
     return any(isinstance(hook, NativeHook) for hook in hooks.values())
 
 
-def rehearse(outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, ...]:
-    """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs."""
+def rehearse(
+    outputs: Sequence[Any], gradients: Sequence[Any], wanted: Sequence[Any], come: list[Any]
+) -> tuple[Any, ...]:
+    """Differentiate for a recording: gradients that mean nothing, None for what does not depend on the outputs.
+
+    `come`: gets the nodes to which the pass comes, in order.
+    """
     flags = FILTERED_PASS | KEEP_GRAPH | REHEARSAL
+
+    def look(_: Any) -> None:
+        come[:] = _current_graph_task_execution_order()
+
+    look.calls_hooks = True  # type: ignore[attr-defined]  # no call for a replay to make
+    handle = outputs[0].grad_fn.register_prehook(look)
     state.rehearses = True
     try:
         found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
     finally:
         state.rehearses = False
+        handle.remove()
     if not isinstance(found, tuple):
         raise UnrecordableError("too many passes are under way")
     return found

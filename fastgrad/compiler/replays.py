@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from fastgrad.compiler.again import Again, seal_of
 from fastgrad.compiler.differentiation import Backward, Call, CompiledFunction, FreedFunction
 from fastgrad.compiler.guards import Guards, Walk
 from fastgrad.compiler.options import brought_options
 from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import Recording, has_history, is_freed, wants_gradient
-from fastgrad.compiler.structure import HOLE, Flat, filled
+from fastgrad.compiler.structure import HOLE, Flat, GivenBack, filled
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import RUNTIME
 
@@ -26,6 +28,8 @@ class Replay:
     recording : Recording
     walk : Walk
         What the function reached before the call.
+    function : callable
+        Calls the function with the tensors that came with a call.
 
     Attributes
     ----------
@@ -44,13 +48,13 @@ class Replay:
         If the call did what a replay does not do.
     """
 
-    def __init__(self, recording: Recording, walk: Walk) -> None:
+    def __init__(self, recording: Recording, walk: Walk, function: Callable[[Sequence[Any]], Any]) -> None:
         recording.check()
         self.guards = Guards(walk)
         if change := self.guards.first_change():
             _rehearse_hooks(recording)
             raise OnceError(f"the call changed something that it reaches: {change}")
-        result = Flat(recording.result)
+        result = Flat(recording.marked)
         if result.objects:
             raise UnrecordableError(f"it returns a {type(result.objects[0]).__name__}")
         self._structure = result.structure
@@ -58,26 +62,32 @@ class Replay:
         places = {id(t): k for k, t in reversed(list(enumerate(around)))}
         self._same = [places.get(id(t)) for t in result.tensors]
         own = [t for t, place in zip(result.tensors, self._same, strict=True) if place is None]
-        if any(wants_gradient(t) and not has_history(t) for t in own):
+        tensors = [(k, t) for k, t in enumerate(own) if not isinstance(t, GivenBack)]
+        if any(wants_gradient(t) and not has_history(t) for _, t in tensors):
             raise UnrecordableError("it returns a new leaf that requires gradients")
         self._n_own = len(own)
-        self._with_history = [k for k, t in enumerate(own) if has_history(t)]
+        self._with_history = [k for k, t in tensors if has_history(t)]
         self._wanted = [k for k, t in enumerate(around) if wants_gradient(t)]
         self._backward: Backward | None = None
         outputs = [own[k] for k in self._with_history]
         if outputs and not is_freed(outputs):
             self._backward = Backward(recording, outputs, [around[k] for k in self._wanted])
-            self._wanted = [k for k, there in zip(self._wanted, self._backward.present, strict=True) if there]
+            self._wanted = [self._wanted[k] for k in self._backward.order]
         saved = self._backward.saved if self._backward else []
         modes = rt.get_mode(), rt.word(_DEFAULT_DTYPE)
         recording.refuse_shared(outputs)
         options = brought_options(recording, walk)
+        draws = any("seed" in launch.frame.fields for launch in recording.tape)
+        of_tensors = [t for t in result.tensors if not isinstance(t, GivenBack)]
+        histories = [k for k, t in enumerate(of_tensors) if id(t) not in places and has_history(t)]
+        self._again = Again(function, recording, self.guards, histories)
+        self._again.wanted = self._wanted
         self.bound = recording.bind([*own, *saved], modes=modes, options=options)
         self.guards.release(options)
         self.n_calls = 0
         self.tape, self.objects = self.bound.tape, self.bound.objects
         self._is_plain = not self._with_history and all(place is None for place in self._same)
-        self._draws = self._backward is not None and self._backward.draws
+        self._draws = self._backward is not None and (self._backward.draws or draws)
         self.finished: Callable[[Sequence[Any], Sequence[Any]], Any] = self._result
         if self._is_plain:
             self.finished = _first if self._structure is HOLE else self._filled
@@ -86,7 +96,8 @@ class Replay:
         self.tape.keeps_values = self._backward is not None and bool(self.tape._calls)
         self.is_quick = not (self._draws or self.tape.keeps_values or recording.reads_values)
         given = tuple(before.tensor for before in recording.given)
-        self.first = self._result(given, [*map(rt.where_it_lies, own), *saved])
+        first = [t.value if isinstance(t, GivenBack) else rt.where_it_lies(t) for t in own]
+        self.first = self._result(given, [*first, *saved])
         self.tape.values = {}
 
     def call(self, given: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -115,7 +126,10 @@ class Replay:
             else:
                 memory = (*(around[k] for k in self._backward.reads), *answer[self._n_own :])
                 numbers = rt.tape_numbers(self.bound.tape) if self._draws else ()
-                call = Call(self._backward, outputs, memory, numbers, self.tape.values)
+                again = partial(
+                    self._again.gradients, given=tuple(given), seal=seal_of(around), numbers=numbers
+                )
+                call = Call(self._backward, outputs, memory, numbers, self.tape.values, again)
                 attached = CompiledFunction.apply(call, *wanted)
             attached = attached if len(outputs) > 1 else (attached,)
             for k, t in zip(self._with_history, attached, strict=True):

@@ -13,6 +13,21 @@ HOLE = type("Hole", (), {"__slots__": (), "__repr__": lambda _: "tensor"})()
 """Stands in a structure where a tensor was."""
 
 
+class GivenBack:
+    """Stands in a result for a number that a call reads and gives back.
+
+    Attributes
+    ----------
+    number : int
+        How many values were read before it.
+    value : int or float or bool
+        What it was in the recorded call.
+    """
+
+    def __init__(self, number: int, value: Any) -> None:
+        self.number, self.value = number, value
+
+
 class Flat:
     """A value taken apart.
 
@@ -20,7 +35,7 @@ class Flat:
     ----------
     key : hashable
         All of it but its tensors; an object that is neither a container nor a number by its identity.
-    tensors : list of Tensor
+    tensors : list of Tensor or GivenBack
     objects : list
         What stands in the key by its identity.
     structure
@@ -38,7 +53,7 @@ class Flat:
         return type(self.structure) is tuple and all(part is HOLE for part in self.structure)
 
     def _apart(self, value: Any) -> tuple[Any, Any]:
-        if isinstance(value, TensorBase):
+        if isinstance(value, (TensorBase, GivenBack)):
             self.tensors.append(value)
             return HOLE, HOLE
         if _is_entered(value):

@@ -2,7 +2,8 @@
 
 While the function of a checkpoint runs, each tensor that an op saves for backward is replaced by an empty slot. When
 backward asks for the first of them, the function runs once more on the same inputs; what its ops save then fills the
-slots, in the same order. Nothing of the graph changes: hooks fire once, gradients of gradients exist.
+slots, in the same order. Nothing of the graph changes: hooks fire once, gradients of gradients exist. On a tape the
+launches of both runs stand where they ran.
 
 Note [Nested checkpoints]: a tensor is saved by the innermost checkpoint alone, and the inputs of a checkpoint are saved
 by the one around it. So whatever lies within several checkpoints is computed again from the outermost inwards.
@@ -25,10 +26,11 @@ from fastgrad.autograd.engine import _current_graph_task_id
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.autograd.saved import keep, saved_tensors_hooks
 from fastgrad.functions.arguments import is_tensor
+from fastgrad.native.host.saved_calls import launches_again
 from fastgrad.nn.modules.container import Sequential
-from fastgrad.random import get_rng_state
+from fastgrad.random import numbers_from, numbers_now
 from fastgrad.utils.reentrant import CheckpointFunction, check_backward_validity, detach_variable
-from fastgrad.utils.replaying import autocast_now, rng_state
+from fastgrad.utils.replaying import autocast_now
 
 __all__ = [
     "CheckpointError",
@@ -162,12 +164,12 @@ def checkpoint(
     forward_context, recompute_context = context_fn()
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    state = get_rng_state() if preserve_rng_state else None
+    numbers = numbers_now() if preserve_rng_state else None
 
     modes = autocast_now()
 
     def again(*inputs: Any) -> None:
-        with rng_state(state), recompute_context, modes:
+        with numbers_from(numbers), recompute_context, modes:
             function(*inputs, **kwargs)
 
     stop = early_stop if _early_stop is None else _early_stop
@@ -293,12 +295,14 @@ class _Region:
         self.finished = False
         self.recomputed: set[Hashable] = set()
 
+    @launches_again
     def pack(self, tensor: Any) -> _Slot:
         slot = _Slot()
         self.slots.append(weakref.ref(slot))
         self.metadatas.append(self.metadata(tensor))
         return slot
 
+    @launches_again
     def unpack(self, slot: _Slot) -> Any:
         number = _current_graph_task_id()
         inside = number >= 0
@@ -352,6 +356,7 @@ class _Recomputation:
         )
         self.different: list[str] = []
 
+    @launches_again
     def pack(self, tensor: Any) -> Any:
         region, place = self.region, self.count
         if tensor.requires_grad:  # else backward gets the object that the function had

@@ -10,8 +10,8 @@ from fastgrad.autograd.engine import _is_checkpoint_valid, backward
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import enable_grad, no_grad
 from fastgrad.functions.arguments import is_tensor
-from fastgrad.random import get_rng_state
-from fastgrad.utils.replaying import autocast_now, rng_state
+from fastgrad.random import numbers_from, numbers_now
+from fastgrad.utils.replaying import autocast_now
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -43,7 +43,7 @@ class CheckpointFunction(Function):
         """Run the function without recording."""
         check_backward_validity(args)
         ctx.run_function = run_function
-        ctx.state = get_rng_state() if preserve_rng_state else None
+        ctx.numbers = numbers_now() if preserve_rng_state else None
         ctx.modes = autocast_now()
         ctx.inputs = [None if is_tensor(x) else x for x in args]
         ctx.places = [k for k, x in enumerate(args) if is_tensor(x)]
@@ -68,7 +68,7 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
         inner = detach_variable(tuple(inputs))
-        with rng_state(ctx.state), ctx.modes, enable_grad():
+        with numbers_from(ctx.numbers), ctx.modes, enable_grad():
             outputs = ctx.run_function(*inner)
         outputs = (outputs,) if is_tensor(outputs) else outputs
         wanted = [

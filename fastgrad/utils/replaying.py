@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
-
 from fastgrad.native.build.loader import ContextBase, rt
 from fastgrad.native.contracts.flags import AUTOCAST
-from fastgrad.random import get_rng_state, set_rng_state
 
 
 def autocast_now() -> ContextBase:
@@ -17,17 +12,3 @@ def autocast_now() -> ContextBase:
     modes = ContextBase()
     modes._on, modes._off = on, AUTOCAST & ~on
     return modes
-
-
-@contextlib.contextmanager
-def rng_state(state: Any) -> Iterator[None]:
-    """A state of the default generator for the time of a block; None leaves it alone."""
-    if state is None:
-        yield
-        return
-    before = get_rng_state()
-    set_rng_state(state)
-    try:
-        yield
-    finally:
-        set_rng_state(before)

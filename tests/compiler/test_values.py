@@ -178,7 +178,7 @@ def test_a_value_behind_a_change():
         return w.sum().item()
 
     assert [step(fg.ones(3)) for _ in range(4)] == [3.0, 6.0, 9.0, 12.0]
-    assert "it reads a value after it changed a tensor from outside" in why_not(step)
+    assert counts(step) == (1, 3, 0)
 
 
 def test_a_value_behind_a_hook():

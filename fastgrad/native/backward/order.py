@@ -6,7 +6,7 @@ from fastgrad.native.backward.slots import SLOT_BYTES, find_slot, is_wanted, pop
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import capture, memcpy, native, native_inline, node, task, words
 from fastgrad.native.base.pyapi import py_decref, py_list_append, py_list_new
-from fastgrad.native.contracts.flags import FILTERED
+from fastgrad.native.contracts.flags import FILTERED, REHEARSAL
 from fastgrad.native.contracts.records import CAPTURE_WORDS, TASK_KIND
 from fastgrad.native.contracts.status import NO_MEMORY, OK
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -20,18 +20,53 @@ def root_at(t, k):
     return find_slot(t, capture(t.captures + k * CAPTURE_WORDS * 8).node)
 
 
+@native_inline
+def ends_rehearsal(t, s):
+    """Whether a rehearsal ends at a node: another pass goes on from what it captures there."""
+    return t.flags & REHEARSAL != 0 and s.capture > t.n_roots
+
+
+@native
+def count_edges(t, k, by):
+    """Let the slots know to which the node of a slot hands on that there is one place more, or less, to wait for."""
+    n = node(slot_at(t, k).node)
+    for j in range(n.n_in):
+        if words(n.edges)[2 * j] != 0:
+            slot_at(t, find_slot(t, words(n.edges)[2 * j])).deps += by
+
+
 @native
 def count_producers(t):
     """Let each slot know from how many places gradients come to it."""
     for k in range(t.n_slots):
         slot_at(t, k).deps = 0
     for k in range(t.n_slots):
-        n = node(slot_at(t, k).node)
-        for j in range(n.n_in):
-            if words(n.edges)[2 * j] != 0:
-                slot_at(t, find_slot(t, words(n.edges)[2 * j])).deps += 1
+        if not t.flags & REHEARSAL or slot_at(t, k).needed != 0:
+            count_edges(t, k, 1)
     for k in range(t.n_roots):
         slot_at(t, root_at(t, k)).deps += 1
+
+
+@native
+def leave_out(t, order, count, reached):
+    """Let a rehearsal not come to what lies behind the nodes where it ends, nor wait for it.
+
+    `order`: slots, producers first; `reached`: room for a word for each slot.
+    """
+    for k in range(t.n_slots):
+        reached[k] = 0
+    for k in range(t.n_roots):
+        reached[root_at(t, k)] = 1
+    for at in range(count):
+        s = slot_at(t, order[at])
+        s.needed &= reached[order[at]]
+        n = node(s.node)
+        for j in range(n.n_in if s.needed != 0 else 0):
+            if words(n.edges)[2 * j] != 0:
+                reached[find_slot(t, words(n.edges)[2 * j])] = 1
+    for k in range(t.n_slots):
+        if slot_at(t, k).needed == 0:
+            count_edges(t, k, -1)
 
 
 @native
@@ -71,6 +106,8 @@ def mark_needed(t):
         at += 1
     for k in range(count - 1, -1, -1):
         s = slot_at(t, words(order)[k])
+        if ends_rehearsal(t, s):
+            continue
         n = node(s.node)
         for j in range(n.n_in):
             following = words(n.edges)[2 * j]
@@ -78,6 +115,8 @@ def mark_needed(t):
                 f = slot_at(t, find_slot(t, following))
                 if f.needed != 0 or f.capture != 0:
                     s.needed = 1
+    if t.flags & REHEARSAL:
+        leave_out(t, words(order), count, words(waiting))
     deallocate(order, n_slots * 8)
     deallocate(waiting, n_slots * 8)
     return 0

@@ -17,7 +17,7 @@ from fastgrad.native.backward.hook_calls import (
     optional_object,
     show_values,
 )
-from fastgrad.native.backward.order import arrives, hand_on
+from fastgrad.native.backward.order import arrives, ends_rehearsal, hand_on
 from fastgrad.native.backward.pass_plans import is_over, next_slot
 from fastgrad.native.backward.passes import restore_settings
 from fastgrad.native.backward.plain_steps import LEFT_TO_DO, NOT_PLAIN, plain_step
@@ -174,8 +174,10 @@ def enter_pass(t):
 
 @native_inline
 def calls_hooks(t, n):
-    """Whether hooks of a node are called: in a rehearsal those of leaves are not, where its pass will not come."""
-    return not t.flags & REHEARSAL or n.variable == 0
+    """Whether hooks of a node are called: in a rehearsal those are not where its pass will not come, of leaves and of
+    what it captures.
+    """
+    return not t.flags & REHEARSAL or (n.variable == 0 and not ends_rehearsal(t, slot_at(t, t.slot)))
 
 
 @native_once

@@ -109,9 +109,10 @@ LAID = Part("laid", region=1, offset=1, dtype=1, ndim=1, shape=MAX_DIMS, strides
 region is -1."""
 BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, grad_lies=LAID.words)
 """What a tensor has to be that a call brings, how often its memory is changed, and whether it has a gradient."""
-RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD = range(3)
+RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD, RESULT_VALUE = range(4)
 RESULT = Part("result", kind=1, bound=1, lies=LAID.words)
-"""What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got."""
+"""What a call leaves: a tensor that it gives back, or a gradient, or none, of a tensor that it got; or a number that it
+gives back, `bound` being the number of the value on the tape."""
 PROGRAM = Part(
     "program", n_regions=1, n_links=1, n_bound=1, n_given=1, n_results=1, n_brought=1, mode=1, default_dtype=1
 )
@@ -131,7 +132,8 @@ HOOK_CELL = -1
 """In place of a cell on a tape: Python is called; the number of the call stands there as the work, the modes in which
 it is made as `dim`."""
 VALUE_CELL = -2
-"""In place of a cell on a tape: Python read a value of as many bytes as stand there as the work."""
+"""In place of a cell on a tape: Python read a value of as many bytes as stand there as the work, of the dtype `dim`;
+`last` is how many were read before. Where `drew` is not zero, the call gives it back, and it is not compared."""
 VALUE_WORDS = 2  # of the frame of such an entry: the address of the value, and its bits
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
@@ -209,7 +211,7 @@ RUNTIME = Record(
     apply_with_saved=1, class_hook_type=1, post_accumulate_class=1, function_keys=1,
     pass_plans=PLAN_BUCKETS, plan_guesses=PLAN_GUESSES,
     note_hook=1, hook_id=1, n_held_objects=1, measuring=1, function_op=1, boundary_op=1,
-    record_hook=1, replay_hook=1, record_module_hook=1, record_function=1, segment_function=1,
+    record_hook=1, replay_hook=1, value_read=1, record_module_hook=1, record_function=1, segment_function=1,
     native_hook_type=1, compile_hook=1, native_hook_failed=1, native_hook_refused=1, native_hook_nan=1, hook_kernel=1,
     operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,

@@ -13,6 +13,7 @@ there. The backward tape of a compiled function looks into the dict of the call 
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from fastgrad.native.host.tape import Tape
 
 _DTYPE, _DEVICE, _DATA, _STORAGE = (TENSOR.fields[n][0] for n in ("dtype", "device", "data", "storage"))
-_REPLAYING = TAPE.fields["replaying"][0]
+_REPLAYING, _VALUES = (TAPE.fields[name][0] for name in ("replaying", "n_values"))
 OWN_CAPTURE = 1
 """What `rt.capturing` says of a capture by the calling thread."""
 PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
@@ -550,5 +551,16 @@ def _replay(tape: Tape, number: int) -> None:
         tape.end_calls(tape.keeps_values)
 
 
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def _value_read() -> None:
+    """Called by the runtime where Python reads a value that the tape of this thread has noted last."""
+    tape = recorder() if recorder is not None else None
+    if tape is not None:
+        tape.show_value(rt.tape_field(tape, _VALUES) - 1, sys._getframe(1))
+
+
 runtime_set_object("record_hook", record_hook)
 runtime_set_object("replay_hook", _replay)
+runtime_set_object("value_read", _value_read)

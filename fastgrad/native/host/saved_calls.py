@@ -78,9 +78,24 @@ class UnpackCall(PythonCall):
         rt.copy(self.place.now(), rt.detach(value))
 
 
+def launches_again(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a hook on saved tensors be no call on tapes: what it launches stands there, and says all that it does."""
+    hook.launches_again = True  # type: ignore[attr-defined]
+    return hook
+
+
+def _calling_tape(hook: Callable[..., Any]) -> Any:
+    """The tape on which the call of a hook goes, or None."""
+    tape = recording_tape()
+    if tape is None or not getattr(hook, "launches_again", False):
+        return tape
+    tape.runs_again = True
+    return None
+
+
 def call_pack(pack: Callable[[Any], Any], tensor: Any) -> Any:
     """Call a pack hook, on a tape if one records."""
-    tape = recording_tape()
+    tape = _calling_tape(pack)
     if tape is None:
         return pack(tensor)
     with paused():
@@ -96,7 +111,7 @@ def call_unpack(unpack: Callable[[Any], Any], value: Any) -> Any:
     """Call an unpack hook with what a pack hook returned, on a tape if one records."""
     if type(value) is not Packed:
         return unpack(value)
-    tape = recording_tape()
+    tape = _calling_tape(unpack)
     if tape is None:
         return unpack(value.value)
     with paused():

@@ -87,15 +87,24 @@ class Launch(NamedTuple):
 
 
 class ReadValue(NamedTuple):
-    """A value that Python read: a replay that finds another one there ends.
+    """A value that Python read: a replay that finds another one there ends, unless the call only gives it back.
 
     Attributes
     ----------
     address, nbytes : int
+    number : int
+        How many were read before it.
+    dtype : int
+        The number of the dtype that it has in memory.
+    bits : int
+        What was read last.
     """
 
     address: int
     nbytes: int
+    number: int
+    dtype: int
+    bits: int
 
 
 class FusedLaunch(NamedTuple):
@@ -123,7 +132,7 @@ class FusedLaunch(NamedTuple):
 
 
 def show_nobody(function: Any, args: Any) -> None:
-    """What is told of calls before they are made, unless somebody wants to know."""
+    """What is told of calls before they are made, and of values that are read, unless somebody wants to know."""
 
 
 class Tape(ContextBase):
@@ -158,6 +167,10 @@ class Tape(ContextBase):
         What makes the calls in replays; `number` is that of the call that is made, `last_number` that of the last one.
     show : callable
         Gets each function and its arguments before it is called for the first time.
+    show_value : callable
+        Gets the number of each value that Python has read, and the frame that read it, before Python gets it.
+    runs_again : bool
+        Whether a backward pass of what was captured runs functions of the program again (checkpoints).
     refused : str
         Why no replay does what the capture did; empty if one does.
     """
@@ -173,10 +186,12 @@ class Tape(ContextBase):
         self.forward_values: dict[Any, Any] = {}
         self.keeps_values = False
         self.refused = ""
+        self.runs_again = False
         self.runners: list[Callable[[], None]] = []
         self.number = self.last_number = 0
         self._around: Any = None
         self.show: Callable[[Any, Any], None] = show_nobody
+        self.show_value: Callable[[int, Any], None] = show_nobody
         self._setting = 1 + CAPTURE_SETTING
         self._gives_self = 1
 
@@ -229,13 +244,13 @@ class Tape(ContextBase):
     def entries(self) -> Iterator[Launch | ReadValue | None]:
         """All that a replay does, in order: launches, values that it compares, and None for each call of a hook."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, drew, code, *_ in zip(*[words] * LAUNCHED.words, strict=False):
+        for n, cell, work, drew, code, _, dim, last, _ in zip(*[words] * LAUNCHED.words, strict=False):
             frame = tuple(itertools.islice(words, n))
             if cell == HOOK_CELL:
                 yield None
                 continue
             if cell == VALUE_CELL:
-                yield ReadValue(frame[0], work)
+                yield ReadValue(frame[0], work, last, dim, frame[1])
                 continue
             kernel, device, dtype, form = devices.place(cell)
             yield Launch(kernel, devices.name_of(device), DTYPES[dtype], form, work, frame, bool(drew), code)

@@ -40,8 +40,10 @@ from fastgrad.native.contracts.records import (
     REGION_FRESH,
     REGION_GIVEN,
     RESULT,
+    RESULT_GRAD,
     RESULT_NO_GRAD,
     RESULT_OUT,
+    RESULT_VALUE,
     VALUE_CELL,
 )
 from fastgrad.native.contracts.status import OK
@@ -231,13 +233,51 @@ def is_right(t):
                 return False
     for k in range(p.n_results):
         x = result_of(t, k)
-        if not RESULT_OUT <= x.kind <= RESULT_NO_GRAD or not lies_within(t, address_of(x.lies)):
+        if not RESULT_OUT <= x.kind <= RESULT_VALUE or not lies_within(t, address_of(x.lies)):
             return False
+        if x.kind == RESULT_VALUE:
+            if value_at(t, x.bound) < 0:
+                return False
+            continue
         if x.kind != RESULT_OUT and not 0 <= x.bound < p.n_bound:
             return False
         if x.kind != RESULT_NO_GRAD and laid(address_of(x.lies)).region < 0:
             return False
     return True
+
+
+@native
+def value_at(t, number):
+    """Where the entry of a value that Python read stands on a tape, in bytes; -1 if it does not.
+
+    It bears the number that it had during the capture.
+    """
+    at = 0
+    while at < t.n_words * 8:
+        entry = launched(t.words + at)
+        if entry.cell == VALUE_CELL and entry.last == number:
+            return at
+        at += HEAD_BYTES + entry.n_words * 8
+    return -1
+
+
+@native
+def is_gradient(x):
+    """Whether a result is the gradient of a tensor that a call brings, or none."""
+    return x.kind == RESULT_GRAD or x.kind == RESULT_NO_GRAD
+
+
+@native
+def take_values(t):
+    """Let values that a call gives back be taken and not be compared."""
+    p = program(t.program)
+    for k in range(p.n_results):
+        x = result_of(t, k)
+        if x.kind == RESULT_VALUE:
+            entry = launched(t.words + value_at(t, x.bound))
+            t.n_values -= entry.drew == 0
+            entry.drew = 1
+            laid(address_of(x.lies)).offset = value_at(t, x.bound)
 
 
 # --- moving ----------------------------------------------------------------------------------------------------

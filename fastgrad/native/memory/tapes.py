@@ -14,7 +14,8 @@ ran nothing gives its blocks back.
 Note [Values]: a value that Python reads while a tape records is what Python may decide by. A tape that is asked for it
 (`record.values`) has an entry there, with the address of the value and its bits. A replay that finds another value ends
 at this place, and says so: what Python would do then is not on the tape. Who replays it knows that nothing was changed
-by then that others see.
+by then that others see. A value that the function does nothing with but return it is *given back*: a replay does not
+compare it, and its program has it among the results.
 
 Note [Codes]: a fused launch runs code of its own. Its cell is that of the row `fused` of the kernel table, or
 `fused_rows`, which declare the frame and how it is divided; nothing stands there. The codes have numbers, from one on,
@@ -88,6 +89,12 @@ def recording():
 
 
 @native_inline
+def records_values():
+    """Whether the tape that records what the calling thread does notes values that Python reads."""
+    return recording() and tape(runtime().tape).values != 0
+
+
+@native_inline
 def records_hooks():
     """Whether the tape that records what the calling thread does calls hooks again at a replay."""
     return recording() and tape(runtime().tape).hooks != 0
@@ -122,7 +129,7 @@ def note_read():
 
 
 @native_once
-def note_value(address, nbytes):
+def note_value(address, nbytes, dtype):
     """A number of the host's goes to Python, of 8 bytes or less: note so if the calling thread records. A status."""
     if not recording():
         return OK
@@ -133,8 +140,11 @@ def note_value(address, nbytes):
     frame = words(stack_small())
     frame[0] = address
     frame[1] = value_bits(address, nbytes)
+    at = t.n_words * 8
     status = append_entry(VALUE_CELL, address_of(frame), VALUE_WORDS, nbytes, 0, 0)
     if not failed(status):
+        launched(t.words + at).dim = dtype
+        launched(t.words + at).last = t.n_values
         t.n_launches -= 1
         t.n_values += 1
     return status
@@ -383,6 +393,18 @@ def count_entries(t):
 
 
 @native
+def count_compared(t):
+    """How many values stand on a tape that a replay compares."""
+    count = 0
+    at = 0
+    while at < t.n_words * 8:
+        entry = launched(t.words + at)
+        count += entry.cell == VALUE_CELL and entry.drew == 0
+        at += bytes_of(entry)
+    return count
+
+
+@native
 def write_places(t, places):
     """Write where each of them begins, in bytes."""
     count = 0
@@ -489,6 +511,7 @@ def replace_words(t, edition, n, places, count):
     t.n_words = total
     t.cap_words = cap
     t.n_entries = count_entries(t)
+    t.n_values = count_compared(t)
     t.n_pieces = 0
     return OK
 

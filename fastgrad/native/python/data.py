@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     I64,
@@ -74,7 +75,7 @@ from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import note_read, note_value, recording
+from fastgrad.native.memory.tapes import note_read, note_value, recording, records_values
 from fastgrad.native.objects.handles import type_of, wrap
 from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
@@ -137,8 +138,15 @@ def only_element(h):
     """The element of a tensor that has one, of a dtype that Python computes with; or a failure."""
     t = tensor(h)
     if t.device == HOST:
-        status = note_value(t.data, itemsize(t.dtype))
-        return status if failed(status) else element_object(t.dtype, t.data)
+        status = note_value(t.data, itemsize(t.dtype), t.dtype)
+        if failed(status):
+            return status
+        if runtime().tape != 0 and records_values():
+            answer = call_python(runtime().value_read, 0)
+            if answer == 0:
+                return 0
+            py_decref(answer)
+        return element_object(t.dtype, t.data)
     note_read()
     staged = on_host(t.data, t.device, itemsize(t.dtype))
     if failed(staged):

@@ -50,6 +50,7 @@ from fastgrad.native.contracts.records import (
     REGION_OWN,
     RESULT_NO_GRAD,
     RESULT_OUT,
+    RESULT_VALUE,
 )
 from fastgrad.native.contracts.status import INTERNAL, OK, OTHER_VALUE, TAPE_EDITION
 from fastgrad.native.memory.bindings import (
@@ -58,20 +59,32 @@ from fastgrad.native.memory.bindings import (
     brought_of,
     extent_of,
     hold,
+    is_gradient,
     is_right,
     laid,
     move,
     refresh,
     region_of,
     result_of,
+    take_values,
 )
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
 from fastgrad.native.memory.replays import drop_graphs, give_back_numbers, replay
-from fastgrad.native.memory.tapes import MADE, PROGRAM_BYTES, drop_kept, edit, program, recording
+from fastgrad.native.memory.tapes import (
+    HEAD_BYTES,
+    MADE,
+    PROGRAM_BYTES,
+    drop_kept,
+    edit,
+    launched,
+    program,
+    recording,
+)
 from fastgrad.native.objects.handles import object_handle, type_of, wrap
 from fastgrad.native.python.brought import take_number
+from fastgrad.native.python.data import element_object
 from fastgrad.native.tensors.tensors import (
     blank_tensor,
     bump_version,
@@ -246,6 +259,7 @@ def bind_tape(o, memory, source, arena):
         else:
             hold(r, tensor(arena).storage)
             move(t, r, tensor(arena).data + place)
+    take_values(t)
     drop_kept(handle)
     drain()
     return OK
@@ -441,7 +455,7 @@ def prepare(t, given, objects):
     p = program(t.program)
     for k in range(p.n_results):
         x = result_of(t, k)
-        replaced = x.kind != RESULT_OUT and laid(address_of(bound_of(t, x.bound).grad_lies)).region < 0
+        replaced = is_gradient(x) and laid(address_of(bound_of(t, x.bound).grad_lies)).region < 0
         if replaced and t.n_values == 0:  # else the replay may come to nothing
             set_gradient(bound_object(t, x.bound, given, objects), 0)
     for k in range(p.n_regions):
@@ -451,6 +465,13 @@ def prepare(t, given, objects):
             if failed(status):
                 return status
     return OK
+
+
+@native
+def value_object(t, at):
+    """The Python number that was read last where the entry of a value stands on a tape; zero with an exception set."""
+    entry = launched(t.words + at)
+    return element_object(entry.dim, t.words + at + HEAD_BYTES + 8)
 
 
 @native_once
@@ -464,13 +485,21 @@ def results_of(t, given, objects):
                 bump_version(h)
     n = 0
     for k in range(p.n_results):
-        n += result_of(t, k).kind == RESULT_OUT
+        n += not is_gradient(result_of(t, k))
     made = py_tuple_new(n)
     n = 0
     for k in range(p.n_results):
         x = result_of(t, k)
         if made == 0:
             break
+        if x.kind == RESULT_VALUE:
+            number = value_object(t, laid(address_of(x.lies)).offset)
+            if number == 0:
+                py_decref(made)
+                return 0
+            py_tuple_set(made, n, number)
+            n += 1
+            continue
         out = 0
         if x.kind != RESULT_NO_GRAD:
             out = tensor_in(t, laid(address_of(x.lies)))

@@ -146,7 +146,7 @@ def word_in(h):
     """The int64 that a tensor holds, no less than zero, or a failure."""
     t = tensor(h)
     if t.device == HOST:
-        status = note_value(t.data, WORD_BYTES)
+        status = note_value(t.data, WORD_BYTES, INT64)
         return status if failed(status) else words(t.data)[0]
     note_read()
     staged = on_host(t.data, t.device, WORD_BYTES)
