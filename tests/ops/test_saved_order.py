@@ -304,6 +304,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "div": ("a / b", ((2, 3), (2, 3))),
     "conv1d": ("F.conv1d(a, b, c, stride=2)", ((1, 2, 5), (3, 2, 2), (3,))),
     "conv2d": ("F.conv2d(a, b, c)", ((1, 2, 4, 4), (3, 2, 2, 2), (3,))),
+    "conv3d": ("F.conv3d(a, b, c)", ((1, 2, 3, 3, 3), (3, 2, 2, 2, 1), (3,))),
     "conv2d, no bias": ("F.conv2d(a, b, padding=1)", ((1, 2, 3, 3), (3, 2, 2, 2))),
     "conv_transpose2d": ("F.conv_transpose2d(a, b, c)", ((1, 2, 3, 3), (2, 3, 2, 2), (3,))),
     "mse_loss": ("F.mse_loss(a, b)", ((2, 3), (2, 3))),

@@ -43,7 +43,14 @@ from fastgrad.nn.functional.blocks import (
     fold,
     unfold,
 )
-from fastgrad.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from fastgrad.nn.functional.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from fastgrad.nn.functional.distance import cosine_similarity, pairwise_distance
 from fastgrad.nn.functional.dropout import (
     alpha_dropout,
@@ -149,8 +156,10 @@ __all__ = [
     "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
