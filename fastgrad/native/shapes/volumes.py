@@ -91,11 +91,13 @@ def as_lines(sizes):
 def of_lines(op, computes, ins, bias, x, w, y, attrs):
     """The convolution along the depth."""
     settings = words(stack_small())
-    settings[0] = attrs[0]
-    for k in range(3):
-        settings[1 + 3 * k] = 1
-        settings[2 + 3 * k] = attrs[1 + 3 * k]
-        settings[3 + 3 * k] = 0 if k == 1 else 1
+    of = integers.geometry(attrs)
+    along = integers.geometry(settings)
+    along.groups = of.groups
+    for k in range(3):  # the depth is what goes down
+        along.stride[k] = of.stride[0] if k == 1 else 1
+        along.padding[k] = of.padding[0] if k == 1 else 0
+        along.dilation[k] = of.dilation[0] if k == 1 else 1
     out = new_tensor(tensor(ins[0]).dtype, tensor(ins[0]).device, VOLUMES, target_of(computes, x, w, y))
     if failed(out):
         return out

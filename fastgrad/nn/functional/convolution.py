@@ -21,6 +21,7 @@ _OPS = {
     name: BY_NAME[name].id
     for name in (f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3))
 }
+_OPS["conv_tbc"] = _OPS["conv1d"]
 
 
 @planned
@@ -297,6 +298,53 @@ def conv_transpose3d(
     return _transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
     )
+
+
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """The convolution of sequences whose dimensions are time, batch and channels.
+
+    Parameters
+    ----------
+    input : Tensor
+        Shape (T, N, C).
+    weight : Tensor
+        Shape (K, C, O).
+    bias : Tensor
+        Shape (O,).
+    pad : int
+        How many zeros stand at either end.
+
+    Returns
+    -------
+    Tensor
+        Shape (T + 2 pad - K + 1, N, O).
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit each other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.conv_tbc(fg.ones(3, 1, 2), fg.ones(2, 2, 1), fg.zeros(1)).flatten()
+    tensor([4., 4.])
+    """
+    name = "conv_tbc"
+    for k, (argument, value, dims) in enumerate(
+        (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1))
+    ):
+        if need_tensor(name, value, argument, k + 1).ndim != dims:
+            raise RuntimeError(
+                f"{name}(): {argument} must have {dims} dims, but has shape {list(value.shape)}"
+            )
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            f"{name}(): Input dim 2 (input channels) is not == dim 1 in the weight tensor, but they are "
+            f"{input.shape[2]} and {weight.shape[1]}"
+        )
+    signals = _convolve(name, 1, input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad, 1, 1)
+    return signals.permute(2, 0, 1)
 
 
 def _convolve(

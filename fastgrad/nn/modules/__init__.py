@@ -30,6 +30,7 @@ from fastgrad.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from fastgrad.nn.modules.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from fastgrad.nn.modules.attention import MultiheadAttention
 from fastgrad.nn.modules.batchnorm import (
     BatchNorm1d,
@@ -55,6 +56,7 @@ from fastgrad.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
+from fastgrad.nn.modules.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from fastgrad.nn.modules.instances import (
     InstanceNorm1d,
     InstanceNorm2d,
@@ -66,6 +68,7 @@ from fastgrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
+    CTCLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
@@ -120,7 +123,7 @@ from fastgrad.nn.modules.shuffling import (
     PixelShuffle,
     PixelUnshuffle,
 )
-from fastgrad.nn.modules.sparse import Embedding
+from fastgrad.nn.modules.sparse import Embedding, EmbeddingBag
 from fastgrad.nn.modules.transformer import TransformerEncoder, TransformerEncoderLayer
 from fastgrad.nn.modules.upsampling import (
     Upsample,
@@ -156,6 +159,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -169,6 +173,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -190,9 +195,12 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
