@@ -162,7 +162,6 @@ UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITH
     "ctc_loss",
     "ctc_loss_backward",
     "ctc_second_derivative",
-    "embedding_bag_maxima",
     "grid_third_derivative",
     "upload",
     "download",

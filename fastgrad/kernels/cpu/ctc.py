@@ -76,6 +76,22 @@ def _log_sum(dtype: int) -> Any:
     return log_sum
 
 
+def _log_add(dtype: int) -> Any:
+    """``log(exp(a) + exp(b))``."""
+    element = ELEMENTS[dtype]
+    exp, log1p = element.math.exp, element.math.log1p
+    nothing = element.constant(-math.inf)
+
+    @njit(**INLINE)
+    def log_add(a, b):  # type: ignore[no-untyped-def]
+        most, least = max(a, b), min(a, b)
+        if least == nothing:
+            return most
+        return most + log1p(exp(least - most))
+
+    return log_add
+
+
 def forward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The loss of each sequence, and alpha."""
     element = ELEMENTS[dtype]
@@ -126,7 +142,7 @@ def forward(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradient with regard to what a logarithm of a softmax was of, as PyTorch has it."""
     element = ELEMENTS[dtype]
-    pointer, log_sum, exp = element.pointer, _log_sum(dtype), element.math.exp
+    pointer, log_sum, log_add, exp = element.pointer, _log_sum(dtype), _log_add(dtype), element.math.exp
     nothing, itemsize = element.constant(-math.inf), ITEMSIZES[dtype]
     zero = element.constant(0)
 
@@ -149,7 +165,7 @@ def backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
             out[k] = nothing
         for s in range(states):
             k = _label(targets, start, f.blank, s)
-            out[k] = log_sum(out[k], alpha[s] + beta[s], nothing)
+            out[k] = log_add(out[k], alpha[s] + beta[s])
         for k in range(f.classes):
             out[k] = (exp(row[k]) - exp(out[k] + loss - row[k])) * g
 

@@ -18,6 +18,7 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, memset, stack_scratch, words
 from fastgrad.native.contracts.element_types import ITEMSIZES
 from fastgrad.native.contracts.frames.layers import (
+    BORDER,
     CUBIC,
     GRID_BLOCK,
     LINEAR,
@@ -28,6 +29,7 @@ from fastgrad.native.contracts.frames.layers import (
 )
 
 _AS_WRITTEN: dict[str, Any] = {**KERNEL, "fastmath": False}
+_INLINE_AS_WRITTEN: dict[str, Any] = {**INLINE, "fastmath": False}
 """For coordinates: a rounding that is left out could make another element the nearest one than in PyTorch."""
 AXES = 3
 ALONG = 4  # taps of one dimension, at most
@@ -176,6 +178,51 @@ def _tap(dtype: int) -> Any:
     return tap
 
 
+def _flat_filler(dtype: int) -> Any:
+    """``fill(f, grid, p, m, offsets, weights, slopes)``: the four taps of places between elements of images.
+
+    That is what `_filler` does for the mode and the paddings that are used most, as a loop of vectors.
+    """
+    element = ELEMENTS[dtype]
+    c, floor = element.constant, element.math.floor
+    zero, one, two, half = c(0), c(1), c(2), c(0.5)
+
+    @njit(**_INLINE_AS_WRITTEN)
+    def along(g, size, clips, corners):  # type: ignore[no-untyped-def]
+        """The first element, the share of the next one, and the derivative of the coordinate."""
+        scale = (c(size - 1) if corners else c(size)) / two
+        at = (g + one) * scale
+        at = at if corners else at - half
+        last = c(size - 1)
+        slope = zero if clips and (not at > zero or at >= last) else scale
+        at = (last if at >= last else (at if at > zero else zero)) if clips else at
+        first = floor(at)
+        return first, at - first, slope
+
+    @njit(**_INLINE_AS_WRITTEN)
+    def index(x, y, w, h):  # type: ignore[no-untyped-def]
+        inside = x >= zero and y >= zero and x < c(w) and y < c(h)
+        return np.int64(y if inside else zero) * w + np.int64(x if inside else zero) if inside else -1
+
+    @njit(**{**LOOP, "fastmath": False})
+    def fill(grid, w, h, clips, corners, m, offsets, weights, slopes):  # type: ignore[no-untyped-def]
+        for b in range(m):
+            x, t, sx = along(grid[2 * b], w, clips, corners)
+            y, u, sy = along(grid[2 * b + 1], h, clips, corners)
+            s, v = one - t, one - u
+            for k in range(2):
+                share, up = u if k else v, sy if k else -sy
+                to, steep = 2 * k * GRID_BLOCK + b, 4 * k * GRID_BLOCK + b
+                offsets[to] = index(x, y + c(k), w, h)
+                offsets[to + GRID_BLOCK] = index(x + one, y + c(k), w, h)
+                weights[to], weights[to + GRID_BLOCK] = s * share, t * share
+                slopes[steep], slopes[steep + GRID_BLOCK] = -sx * share, s * up
+                slopes[steep + 2 * GRID_BLOCK], slopes[steep + 3 * GRID_BLOCK] = sx * share, t * up
+        return 4
+
+    return fill
+
+
 def _filler(dtype: int) -> Any:
     """``fill(f, grid, direction, p, m, offsets, weights, slopes)``: taps of `m` places from `p` on; how many each has.
 
@@ -183,11 +230,14 @@ def _filler(dtype: int) -> Any:
     along the direction of these.
     """
     element = ELEMENTS[dtype]
-    pointer, axis, tap = element.pointer, _axis(dtype), _tap(dtype)
+    pointer, axis, tap, flat = element.pointer, _axis(dtype), _tap(dtype), _flat_filler(dtype)
     zero, one = element.constant(0), element.constant(1)
 
     @njit(**KERNEL)
     def fill(f, grid, direction, p, m, offsets, weights, slopes):  # type: ignore[no-untyped-def]
+        if f.rank == 2 and f.mode == LINEAR and f.padding != REFLECTION and f.direction.data == 0:
+            clips, corners = f.padding == BORDER, f.corners != 0
+            return flat(advance(grid, 2 * p), f.w, f.h, clips, corners, m, offsets, weights, slopes)
         places, factors = words(_along()), pointer(_factors())
         ys, zs = advance(places, ALONG), advance(places, 2 * ALONG)
         down_factors, deep_factors = advance(factors, 3 * ALONG), advance(factors, 6 * ALONG)

@@ -52,10 +52,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     Examples
     --------
     >>> import fastgrad as fg
-    >>> layer = fg.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10])
-    >>> layer(fg.zeros(2, 8), fg.tensor([0, 19])).output.shape
+    >>> layer = fg.nn.AdaptiveLogSoftmaxWithLoss(16, 20, cutoffs=[5, 10])
+    >>> layer(fg.zeros(2, 16), fg.tensor([0, 19])).output.shape
     fastgrad.Size([2])
-    >>> layer.log_prob(fg.zeros(2, 8)).shape
+    >>> layer.log_prob(fg.zeros(2, 16)).shape
     fastgrad.Size([2, 20])
     """
 
