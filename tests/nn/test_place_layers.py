@@ -132,6 +132,14 @@ def test_gradients_by_frequency():
     np.testing.assert_allclose(g.detach().numpy(), wanted)
 
 
+def test_offsets_that_go_back():
+    index = fg.tensor([0, 1, 2, 1, 0])
+    for offsets in ([0, 3, 2], [0, -1, 2]):
+        for mode in ("sum", "mean", "max"):
+            with pytest.raises(RuntimeError, match="out of range"):
+                F.embedding_bag(index, fg.ones(3, 2), fg.tensor(offsets), mode=mode)
+
+
 def test_long_rows_come_shortened():
     layer = fg.nn.EmbeddingBag(4, 3, max_norm=1.0, mode="sum", padding_idx=-1)
     assert layer.weight[3].tolist() == [0.0, 0.0, 0.0]

@@ -205,7 +205,6 @@ EMBEDDING_BAG = OpCase(
         bad_bag("first", RuntimeError, (INDEX, TABLE, i64([1, 2])), {}, r"offsets\[0\]", "1"),
         bad_bag("last", RuntimeError, (INDEX, TABLE, i64([0, 8])), {}, r"offsets\[-1\]", "8"),
         bad_bag("none", RuntimeError, (INDEX, TABLE, i64([])), {"include_last_offset": True}, "at least 1"),
-        bad_bag("order", RuntimeError, (INDEX, TABLE, i64([0, 5, 3])), {}, ""),
         bad_bag("float", RuntimeError, (ones(2), TABLE, OFFSETS), {}, "Long"),
         bad_bag("table", ValueError, (INDEX, ones(5), OFFSETS), {}, "2D"),
         bad_bag("padding", RuntimeError, (INDEX, TABLE, OFFSETS), {"padding_idx": 5}, "padding_idx", "5"),

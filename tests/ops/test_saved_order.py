@@ -104,6 +104,9 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "kthvalue": ("all", SEVERAL),
     "mode.gradient": ("all", SEVERAL),
     "quantile": ("0 3 5 6 7", SEVERAL),
+    "pdist": ("all", SEVERAL),
+    "embedding_bag": ("all", "bags are saved by their bounds, maxima as gathered elements"),
+    "embedding_bag.weighted": ("all", "bags are saved by their bounds"),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -129,6 +132,7 @@ COMPOSED: dict[str, tuple[str, str]] = {
     ),
     "hardsigmoid": ("all", MORE),
     "group_norm": ("all", SEVERAL),
+    "grid_sample": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
     "atan2": ("all", MASKED),
     "atan2_": ("all", MASKED),
