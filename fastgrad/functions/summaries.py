@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.functions.arrangement import triu_indices
 from fastgrad.functions.creation import ones
-from fastgrad.functions.index import where
+from fastgrad.functions.index import index_select, where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
@@ -228,6 +229,43 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     if not isinstance(p, (int, float)) or p < 0:
         raise RuntimeError(f"cdist(): only supports non-negative p values, but got {p}")
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
+
+
+@public(method=False)
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """The distances of order `p` between each row of a matrix and all that come behind it.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (n, m).
+    p : float
+
+    Returns
+    -------
+    Tensor
+        Of shape (n (n - 1) / 2,): what stands in `cdist` above the diagonal, row by row.
+
+    Raises
+    ------
+    RuntimeError
+        If `input` is no matrix of floating-point numbers, or `p` is negative.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.pdist(fg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
+    tensor([5.0000, 1.0000, 4.2426])
+    """
+    if need_tensor("pdist", input).dim() != 2:
+        raise RuntimeError(f"pdist(): only supports 2D tensors, got: {input.dim()}D")
+    if not input.is_floating_point():
+        raise RuntimeError(f"pdist(): only supports floating-point dtypes, but got {input.dtype}")
+    if not isinstance(p, (int, float)) or not p >= 0:
+        raise RuntimeError(f"pdist(): only supports non-negative p values, but got {p}")
+    one, other = triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
+    difference = index_select(input, 0, one) - index_select(input, 0, other)
     return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
 
 

@@ -4,9 +4,9 @@ A convolution ties an image x, weights w and an image v together, linear in x an
 the two others: the convolution, the transposed convolution, and the correlation of two images. Each is what the
 derivatives of the two others are made of, so that there are derivatives of every order.
 
-Every op takes groups, then strides, padding and dilation (down and across; 1, 0 and 1 down for images of one row), then
-whether its result has its channels last (Note [Channels last] in `native/tensors/layouts.py`), rank and sizes of its
-result: with a stride, the sizes of v leave those of x open.
+Every op takes groups, then strides, padding and dilation (deep, down and across; 1, 0 and 1 where an image has no such
+dimension), then whether its result has its channels last (Note [Channels last] in `native/tensors/layouts.py`), rank
+and sizes of its result: with a stride, the sizes of v leave those of x open.
 """
 
 from __future__ import annotations
@@ -106,3 +106,4 @@ def _recorded(rank, convolution, transposed, correlation):
 
 _declare(1)
 _declare(2)
+_declare(3)

@@ -1,10 +1,11 @@
-"""Looking up rows of a table."""
+"""Looking up rows of a table, one by one or in bags."""
 
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD, ROWS_OF
-from fastgrad.native.contracts.ops import FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
+from fastgrad.native.contracts.frames.layers import BAG, BAG_FACTORS, BAG_MAXIMA, BAG_TABLE
+from fastgrad.native.contracts.ops import FLOAT_ONLY, NOT_DIFFERENTIABLE, OUT_INT64, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -46,3 +47,90 @@ embedding_transposed.vjp("weight")(_collected)
 @embedding_backward.vjp("v")
 def _(g, indices, factors, rows, width, padding):
     return invoke(embedding_transposed, (g, indices, factors), rows, width, padding, 1, _EACH_INDEX, width)
+
+
+# --- bags -----------------------------------------------------------------------------------------------------
+
+# A sum over bags is linear in the table, in the factors and, seen from behind, in the gradient: three ops compute one
+# of the three from the others.
+
+
+def _bag_op(name, inputs, integers, kernel, node, edges=2):
+    return Op(
+        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
+        edges=edges, node=node, called="embedding_bag",
+    )  # fmt: skip
+
+
+_BEHIND = ("indices", "bounds", "scales?")
+_SECOND = "EmbeddingBagBackwardBackward0"
+_BAG_KERNEL = Kernel("embedding_bag", "bags:lookup", frame=BAG, dtypes=WIDE)
+embedding_bag = _bag_op(
+    "embedding_bag", ("weight", "factors?", *_BEHIND), BAG.names_of("integers"),
+    _BAG_KERNEL, "EmbeddingBagBackward0",
+)  # fmt: skip
+embedding_bag_transposed = _bag_op(
+    "embedding_bag_transposed_backward", ("weight", "factors?", *_BEHIND), BAG.names_of("integers"), _BAG_KERNEL,
+    _SECOND,
+)  # fmt: skip
+embedding_bag_backward = _bag_op(
+    "embedding_bag_backward", ("v", "factors?", *_BEHIND), BAG_TABLE.names_of("integers"),
+    Kernel("embedding_bag_backward", "bags:collect", frame=BAG_TABLE, dtypes=WIDE), _SECOND,
+)  # fmt: skip
+embedding_bag_factors = _bag_op(
+    "embedding_bag_factors_backward", ("v", "weight", *_BEHIND), BAG_FACTORS.names_of("integers"),
+    Kernel("embedding_bag_factors", "bags:to_factors", frame=BAG_FACTORS, dtypes=WIDE), _SECOND,
+)  # fmt: skip
+embedding_bag_maxima = Op(
+    "embedding_bag_maxima", STRUCTURED, ("weight", "indices", "bounds"), (*BAG_MAXIMA.names_of("integers"), "*outputs"),
+    kernel=Kernel("embedding_bag_maxima", "bags:maxima", frame=BAG_MAXIMA, dtypes=WIDE), forward=SHAPE_FRAMED,
+    flags=FLOAT_ONLY | OUT_INT64 | NOT_DIFFERENTIABLE, edges=1, called="embedding_bag",
+)  # fmt: skip
+
+
+def _by_table(g, factors, indices, bounds, scales, rows, width, bags, padding, mean):
+    integers = (rows, width, bags, padding, mean, 0, width)
+    return invoke(embedding_bag_backward, (g, factors, indices, bounds, scales), *integers, 2, rows, width)
+
+
+def _by_factors(g, weight, indices, bounds, scales, rows, width, bags, padding, sizes):
+    return invoke(
+        embedding_bag_factors, (g, weight, indices, bounds, scales), rows, width, bags, padding, sizes
+    )
+
+
+embedding_bag.vjp("weight")(_by_table)
+embedding_bag_transposed.vjp("weight")(_by_table)
+embedding_bag_transposed.vjp("factors")(_by_factors)
+
+
+@embedding_bag.vjp("factors")
+def _(
+    g, weight, indices, bounds, rows, width, bags, padding, sizes
+):  # by frequency is divided for the table alone
+    return invoke(
+        embedding_bag_factors, (g, weight, indices, bounds, None), rows, width, bags, padding, sizes
+    )
+
+
+@embedding_bag_backward.vjp("v")
+def _(g, factors, indices, bounds, scales, rows, width, bags, padding, mean):
+    integers = (rows, width, bags, padding, mean, 1, 0, bags)
+    return invoke(embedding_bag_transposed, (g, factors, indices, bounds, scales), *integers, 2, bags, width)
+
+
+@embedding_bag_backward.vjp("factors")
+def _(g, v, indices, bounds, scales, rows, width, bags, padding, sizes):
+    return invoke(embedding_bag_factors, (v, g, indices, bounds, scales), rows, width, bags, padding, sizes)
+
+
+@embedding_bag_factors.vjp("v")
+def _(g, weight, indices, bounds, scales, rows, width, bags, padding):
+    integers = (rows, width, bags, padding, 0, 1, 0, bags)
+    return invoke(embedding_bag_transposed, (weight, g, indices, bounds, scales), *integers, 2, bags, width)
+
+
+@embedding_bag_factors.vjp("weight")
+def _(g, v, indices, bounds, scales, rows, width, bags, padding):
+    integers = (rows, width, bags, padding, 0, 0, width)
+    return invoke(embedding_bag_backward, (v, g, indices, bounds, scales), *integers, 2, rows, width)

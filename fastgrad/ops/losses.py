@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
+from fastgrad.native.contracts.frames.layers import CTC, CTC_BACKWARD
 from fastgrad.native.contracts.frames.losses import NLL, NLL_BACKWARD, PROBABILITIES
 from fastgrad.native.contracts.ops import (
     FIRST,
+    FLOAT_ONLY,
     GRADIENT_LAST,
     IN_FLOAT32,
     IN_ROWS,
     KEEPS_FLOAT32,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
+    SHAPE_FRAMED,
     SHAPE_GIVEN,
     SHAPE_NLL,
     SHAPE_NLL_BACKWARD,
@@ -25,7 +28,7 @@ from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.reduce import expand_mean, expand_reduced, mean, sum_
 from fastgrad.ops.registry import Op, elementwise
-from fastgrad.ops.rules import parameters, taking
+from fastgrad.ops.rules import gathering, parameters, taking
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
@@ -73,6 +76,45 @@ def _nll(suffix, node):
 
 _nll("", "NllLoss")
 _nll(".images", "NllLoss2D")
+
+
+# --- alignments ------------------------------------------------------------------------------------------------
+
+_CTC_INTEGERS = CTC.names_of("integers")
+
+ctc_loss = Op(
+    "ctc_loss", STRUCTURED, ("x", "targets", "layout"), (*_CTC_INTEGERS, "*outputs"), edges=1,
+    kernel=Kernel("ctc_loss", "ctc:forward", frame=CTC, dtypes=WIDE), forward=SHAPE_FRAMED, n_out=2,
+    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE, saved_as="log_probs targets input_lengths -> result0 result1",
+)  # fmt: skip
+ctc_loss_backward = Op(
+    "ctc_loss_backward", STRUCTURED, ("v", "x", "targets", "layout", "loss", "alpha"), (*_CTC_INTEGERS, "*outputs"),
+    edges=2, kernel=Kernel("ctc_loss_backward", "ctc:backward", frame=CTC_BACKWARD, dtypes=WIDE), forward=SHAPE_FRAMED,
+    n_out=2, flags=FLOAT_ONLY | ONE_DIFFERENTIABLE, called="ctc_loss", node="CtcLossBackwardBackward0",
+)  # fmt: skip
+_no_second = Op(
+    "ctc_loss_second_backward", STRUCTURED, ("x",), (*_CTC_INTEGERS, "*outputs"),
+    kernel=Kernel(
+        "ctc_second_derivative", "ctc:forward", frame=CTC, dtypes=(), hint="ctc_loss has no second derivatives"
+    ),
+    forward=SHAPE_FRAMED, called="ctc_loss",
+)  # fmt: skip
+
+
+@ctc_loss.vjp("x")
+@gathering("settings", _CTC_INTEGERS)
+def _(g, x, targets, layout, y, y1, settings, sizes):
+    n, states = settings[0], settings[3]
+    found = invoke(ctc_loss_backward, (g, x, targets, layout, y, y1), settings, sizes, 3, n, 2, states)
+    return found[0] if isinstance(found, tuple) else found
+
+
+for _name in "v", "x":
+
+    @ctc_loss_backward.vjp(_name)
+    @gathering("settings", _CTC_INTEGERS)
+    def _(x, settings):
+        return invoke(_no_second, (x,), settings, 1, settings[0])  # one loss for each sequence
 
 
 # --- squared differences ---------------------------------------------------------------------------------------

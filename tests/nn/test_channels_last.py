@@ -49,6 +49,8 @@ CALLS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "conv2d, places": (lambda lib, *a: lib.nn.functional.conv2d(*a), (IMAGE, (4, 6, 1, 1), (4,))),
     "conv2d, one image": (lambda lib, *a: lib.nn.functional.conv2d(*a), ((6, 8, 10), (4, 6, 3, 3))),
     "conv1d": (lambda lib, *a: lib.nn.functional.conv1d(*a), (SIGNAL, (4, 6, 3))),
+    "conv3d": (lambda lib, x, w: lib.nn.functional.conv3d(x, w, padding=1), (DEEP, (4, 6, 2, 3, 3))),
+    "conv_transpose3d": (lambda lib, *a: lib.nn.functional.conv_transpose3d(*a), (DEEP, (6, 4, 2, 2, 2))),
     "conv_transpose2d": (
         lambda lib, *a: lib.nn.functional.conv_transpose2d(*a, stride=2),
         (IMAGE, (6, 4, 3, 3)),

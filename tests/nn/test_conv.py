@@ -323,6 +323,17 @@ OPTIONS: list[tuple[str, tuple[int, ...], tuple[int, ...] | None, dict[str, Any]
         for s, p, e, g in itertools.product(((2, 3), 3), (0, (2, 1)), (0, 1), (1, 2))
     ),
     ("conv_transpose2d", (2, 4, 5, 4), (4, 3, 3, 2), {"dilation": (2, 3), "output_padding": (1, 2)}),
+    *(
+        ("conv3d", (2, 4, 5, 6, 4), (4, 4 // g, *kernel), {"stride": s, "padding": p, "dilation": d, "groups": g})
+        for kernel, s, p, d, g in (
+            ((3, 2, 3), 1, 0, 1, 1), ((3, 3, 3), (2, 3, 1), (1, 2, 3), (2, 1, 2), 2),
+            ((3, 1, 1), (2, 1, 1), (2, 0, 0), 1, 2), ((1, 1, 1), 1, 0, 1, 1),
+            ((1, 3, 2), (3, 1, 2), (0, 1, 1), 1, 1), ((2, 1, 1), 2, 4, 1, 4),
+        )
+    ),
+    ("conv_transpose3d", (2, 4, 3, 2, 4), (4, 3, 3, 2, 1),
+     {"stride": (3, 2, 1), "padding": (1, 1, 0), "output_padding": (2, 1, 0)}),
+    ("conv_transpose3d", (2, 4, 3, 2, 4), (4, 3, 2, 1, 1), {"stride": (3, 1, 1), "groups": 2, "padding": (1, 0, 0)}),
     ("conv1d", (2, 4, 11), (6, 2, 3), {"stride": 2, "padding": 3, "dilation": 2, "groups": 2}),
     ("conv1d", (4, 11), (6, 4, 4), {"padding": "same"}),
     ("conv2d", (1, 2, 6, 5), (3, 2, 2, 4), {"padding": "same", "dilation": (1, 3)}),
@@ -386,6 +397,15 @@ LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
     ("Conv2d", (4, 6, 3), {"padding": (2, 1), "padding_mode": "replicate"}, (4, 5, 6)),
     ("Conv2d", (4, 4, 3), {"padding": "valid"}, (1, 4, 5, 6)),
     ("Conv2d", (2, 4, (3, 5)), {"padding": "same"}, (1, 2, 5, 6)),
+    ("Conv3d", (4, 6, (3, 2, 3)), {"bias": False, "padding": (1, 0, 1)}, (2, 4, 5, 4, 3)),
+    ("Conv3d", (4, 6, 3), {"padding": (1, 2, 0), "padding_mode": "circular"}, (2, 4, 5, 4, 3)),
+    ("Conv3d", (4, 6, (3, 1, 3)), {"padding": "same", "padding_mode": "replicate"}, (4, 5, 4, 3)),
+    (
+        "ConvTranspose3d",
+        (4, 6, 3),
+        {"stride": (2, 1, 2), "groups": 2, "output_padding": (1, 0, 0)},
+        (2, 4, 3, 2, 2),
+    ),
     ("ConvTranspose1d", (4, 6, 3), {"stride": 2, "output_padding": 1}, (2, 4, 5)),
     (
         "ConvTranspose2d",

@@ -18,6 +18,7 @@ from . import (
     mixed,
     nn,
     orders,
+    places,
     pooling,
     products,
     recurrent,
@@ -56,6 +57,7 @@ FAMILIES = (
     layers,
     losses,
     convolution,
+    places,
     pooling,
 )
 

@@ -129,6 +129,19 @@ CONV2D: Calls = (
     ((1, 1, 3, 3), (1, 1, 2, 2), False, {"padding": "valid"}),
     ((1, 1, 2, 2), (1, 1, 2, 2), False, {"padding": 4}),
 )
+CONV3D: Calls = (
+    ((2, 2, 3, 3, 2), (2, 2, 2, 2, 2), True, {}),
+    ((2, 3, 2, 3), (1, 2, 3, 1, 2), False, {"padding": (1, 0, 1)}),
+    ((1, 4, 4, 2, 3), (2, 2, 2, 2, 1), True, {"stride": (2, 1, 2), "padding": (2, 1, 0), "groups": 2}),
+    (
+        (1, 1, 5, 2, 3),
+        (2, 1, 3, 1, 2),
+        False,
+        {"dilation": (2, 1, 1), "stride": (1, 2, 1), "padding": (3, 0, 0)},
+    ),
+    ((1, 2, 4, 2, 2), (2, 1, 2, 1, 1), True, {"stride": (2, 1, 1), "padding": (1, 0, 0), "groups": 2}),
+    ((1, 1, 2, 3, 2), (1, 1, 3, 1, 3), True, {"padding": "same"}),
+)
 TRANSPOSED1D: Calls = (
     ((2, 2, 4), (2, 3, 2), True, {}),
     ((2, 4), (2, 1, 3), False, {"stride": 2, "padding": 1, "output_padding": 1}),
@@ -143,6 +156,23 @@ TRANSPOSED2D: Calls = (
     ((1, 2, 2, 2), (2, 2, 1, 1), True, {"stride": 2, "output_padding": 1}),
     ((1, 1, 5, 5), (1, 1, 2, 2), False, {"padding": 2}),
 )
+TRANSPOSED3D: Calls = (
+    ((2, 2, 2, 2, 1), (2, 2, 2, 2, 2), True, {}),
+    (
+        (2, 3, 2, 2),
+        (2, 1, 3, 2, 1),
+        False,
+        {"stride": (2, 1, 1), "padding": (1, 0, 0), "output_padding": (1, 0, 0)},
+    ),
+    (
+        (1, 2, 2, 1, 2),
+        (2, 1, 2, 1, 2),
+        True,
+        {"groups": 2, "dilation": (3, 1, 2), "output_padding": (2, 0, 1)},
+    ),
+    ((1, 2, 3, 2, 1), (2, 2, 2, 1, 1), True, {"stride": (3, 1, 1)}),
+)
+OF_RANK = {1: (CONV1D, TRANSPOSED1D), 2: (CONV2D, TRANSPOSED2D), 3: (CONV3D, TRANSPOSED3D)}
 
 
 def samples_from(calls: Calls, transposed: bool) -> Any:
@@ -176,7 +206,7 @@ def convolution(rank: int) -> OpCase:
     return OpCase(
         name,
         call,
-        samples_from(CONV1D if rank == 1 else CONV2D, transposed=False),
+        samples_from(OF_RANK[rank][0], transposed=False),
         convolve,
         differentiable=True,
         forms={
@@ -203,7 +233,7 @@ def convolution(rank: int) -> OpCase:
             refused(name, "padding", RuntimeError, (x, w), {"padding": -1}, "padding", number(-1)),
             refused(name, "dilation", RuntimeError, (x, w), {"dilation": 0}, "dilation", number(0)),
             refused(
-                name, "settings", RuntimeError, (x, w), {"stride": (1, 1, 1)}, "stride", bracketed(1, 1, 1)
+                name, "settings", RuntimeError, (x, w), {"stride": (1,) * 4}, "stride", bracketed(1, 1, 1, 1)
             ),
             refused(name, "text", RuntimeError, (x, w), {"padding": "wide"}, "'wide'"),
             refused(name, "same", RuntimeError, (x, w), {"padding": "same", "stride": 2}, "same", "stride"),
@@ -229,7 +259,7 @@ def transposed(rank: int) -> OpCase:
     return OpCase(
         name,
         call,
-        samples_from(TRANSPOSED1D if rank == 1 else TRANSPOSED2D, transposed=True),
+        samples_from(OF_RANK[rank][1], transposed=True),
         convolve_transposed,
         differentiable=True,
         empty=lambda d: [Sample((np.zeros((0, *x[1:]), d), np.ones(w, d)))],
@@ -329,4 +359,4 @@ PAD = OpCase(
     ],
 )
 
-CASES = [convolution(1), convolution(2), transposed(1), transposed(2), PAD]
+CASES = [*map(convolution, OF_RANK), *map(transposed, OF_RANK), PAD]

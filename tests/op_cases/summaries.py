@@ -129,6 +129,14 @@ CASES = [
         ],
     ),
     row(
+        "pdist",
+        (((4, 3),), ((3, 2), 1.0), ((2, 3), 3.0)),
+        lambda x, p=2.0: cdist(x, x, p)[np.triu_indices(len(x), 1)],
+        **FLOATING,
+        torch_lacks=("gradients",),
+        errors=[ErrorCase("dims", RuntimeError, function("pdist"), (ones(3),), ("pdist", "1D"))],
+    ),
+    row(
         "cov",
         (((3, 5),), ((5,),), ((2, 4), {"correction": 0})),
         covariances,

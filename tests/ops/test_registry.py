@@ -74,6 +74,7 @@ ELSEWHERE = {
     "custom_function": "the node of a function that users wrote; never called",
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "as_strided": "the history of views of a tensor that was changed in place",
+    "ctc_loss": "a loss without second derivatives: tests/nn/test_ctc.py",
     "copy_slices": "the history of a tensor of which a view was changed in place",
     "view_as_real": "complex numbers: tests/ops/test_complex.py",
     "view_as_complex": "the same",
@@ -179,8 +180,12 @@ print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 """
 
 # Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back; rows
-# whose launches have code of their own.
+# whose launches have code of their own; losses that have no row; derivatives that there are not.
 UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
+    "ctc_loss",
+    "ctc_loss_backward",
+    "ctc_second_derivative",
+    "grid_third_derivative",
     "upload",
     "download",
     "peer_copy",

@@ -104,6 +104,9 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "kthvalue": ("all", SEVERAL),
     "mode.gradient": ("all", SEVERAL),
     "quantile": ("0 3 5 6 7", SEVERAL),
+    "pdist": ("all", SEVERAL),
+    "embedding_bag": ("all", "bags are saved by their bounds, maxima as gathered elements"),
+    "embedding_bag.weighted": ("all", "bags are saved by their bounds"),
 }
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
@@ -129,6 +132,7 @@ COMPOSED: dict[str, tuple[str, str]] = {
     ),
     "hardsigmoid": ("all", MORE),
     "group_norm": ("all", SEVERAL),
+    "grid_sample": ("all", SEVERAL),
     "group_norm.half_affine": ("0", SEVERAL),
     "atan2": ("all", MASKED),
     "atan2_": ("all", MASKED),
@@ -304,6 +308,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[tuple[int, ...], ...]]] = {
     "div": ("a / b", ((2, 3), (2, 3))),
     "conv1d": ("F.conv1d(a, b, c, stride=2)", ((1, 2, 5), (3, 2, 2), (3,))),
     "conv2d": ("F.conv2d(a, b, c)", ((1, 2, 4, 4), (3, 2, 2, 2), (3,))),
+    "conv3d": ("F.conv3d(a, b, c)", ((1, 2, 3, 3, 3), (3, 2, 2, 2, 1), (3,))),
     "conv2d, no bias": ("F.conv2d(a, b, padding=1)", ((1, 2, 3, 3), (3, 2, 2, 2))),
     "conv_transpose2d": ("F.conv_transpose2d(a, b, c)", ((1, 2, 3, 3), (2, 3, 2, 2), (3,))),
     "mse_loss": ("F.mse_loss(a, b)", ((2, 3), (2, 3))),

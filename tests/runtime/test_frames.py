@@ -71,6 +71,27 @@ CALLS = {
         F.scaled_dot_product_attention, numbers(4, 2, 9, 8), numbers(4, 2, 9, 8), numbers(4, 2, 9, 8)
     ),
     "embedding": (lambda w, i: F.embedding(i, w), numbers(9, 4), places(9, 7)),
+    "embedding_bag": (lambda w, i: F.embedding_bag(i, w, mode="mean"), numbers(9, 4), places(9, 12, 7)),
+    "embedding_bag_backward": (
+        lambda w, i: fg.autograd.grad(F.embedding_bag(i, w.requires_grad_()).pow(2).sum(), w)[0],
+        numbers(9, 256), places(9, 12, 7),
+    ),
+    "embedding_bag_maxima": (lambda w, i: F.embedding_bag(i, w, mode="max"), numbers(9, 4), places(9, 12, 7)),
+    "grid_sample": (
+        lambda a, g: F.grid_sample(a, g, align_corners=False), numbers(2, 3, 5, 6), numbers(2, 9, 21, 2)
+    ),
+    "grid_images": (
+        lambda a, g: fg.autograd.grad(F.grid_sample(a.requires_grad_(), g, align_corners=False).pow(2).sum(), a)[0],
+        numbers(4, 3, 5, 6), numbers(4, 9, 21, 2),
+    ),
+    "grid_places": (
+        lambda a, g: fg.autograd.grad(F.grid_sample(a, g.requires_grad_(), "bicubic", "reflection", True).sum(), g)[0],
+        numbers(2, 3, 5, 6), numbers(2, 9, 21, 2),
+    ),
+    "ctc_loss_backward": (
+        lambda x, t: fg.autograd.grad(F.ctc_loss(x.requires_grad_().log_softmax(2), t, (9,) * 6, (3,) * 6), x)[0],
+        numbers(9, 6, 5), places(5, 6, 3),
+    ),
     "select_sorted": (lambda a: a.topk(3, 1)[0], numbers(6, 9)),
     "zero_fill": (
         lambda a, i: fg.autograd.grad(F.nll_loss(a.requires_grad_(), i), a)[0], numbers(60, 8), places(8, 60)

@@ -120,7 +120,8 @@ CLASS_LOSS = Integers("class_loss", "reduction", "ignore_index")
 ATTENTION = Integers("attention", "causal", "scale")  # the last a float as its bits
 GEOMETRY = Integers(
     "geometry", "groups",
-    stride=("stride_h", "stride_w"), padding=("padding_h", "padding_w"), dilation=("dilation_h", "dilation_w"),
+    stride=("stride_d", "stride_h", "stride_w"), padding=("padding_d", "padding_h", "padding_w"),
+    dilation=("dilation_d", "dilation_h", "dilation_w"),
 )  # fmt: skip
 WINDOWS = Integers(
     "windows",

@@ -58,7 +58,7 @@ def fits(size, out, kernel, stride, padding, dilation):
 def write_geometry(f, rank, x, w, y, attrs):
     """Fill in the integers of the frame from the sizes of the three tensors; a status.
 
-    Tensors of three dimensions are images of one row.
+    Tensors of three dimensions are images of one row; of what is set in depth, see `native.shapes.volumes`.
     """
     f.n = x[0]
     f.c = x[1]
@@ -71,9 +71,9 @@ def write_geometry(f, rank, x, w, y, attrs):
         f.size[k] = x[at] if at > 1 else 1
         f.out[k] = y[at] if at > 1 else 1
         f.kernel[k] = w[at] if at > 1 else 1
-        f.stride[k] = of.stride[k]
-        f.padding[k] = of.padding[k]
-        f.dilation[k] = of.dilation[k]
+        f.stride[k] = of.stride[1 + k]
+        f.padding[k] = of.padding[1 + k]
+        f.dilation[k] = of.dilation[1 + k]
     if groups < 1 or x[0] != y[0] or x[0] < 0 or w[0] != y[1] or w[0] < 0 or w[1] < 0:
         return MISFIT
     if w[0] % groups != 0 or w[1] >= LARGEST or groups >= LARGEST or w[1] * groups != x[1]:
@@ -82,6 +82,13 @@ def write_geometry(f, rank, x, w, y, attrs):
         if not fits(f.size[k], f.out[k], f.kernel[k], f.stride[k], f.padding[k], f.dilation[k]):
             return MISFIT
     return 0
+
+
+@native
+def bias_fits(bias, channels, dtype):
+    """Whether a bias has a number for each channel."""
+    b = tensor(bias)
+    return b.ndim == 1 and b.shape[0] == channels and b.dtype == dtype
 
 
 @native
@@ -211,7 +218,7 @@ def convolution(op, computes, n, ins, attrs):
     """y, x or w (`computes` 0, 1, 2) of a convolution.
 
     `ins`: x and w, y and w, or x and y; then the bias of what is computed, or absent. `attrs`: groups, strides,
-    padding, dilation (down, across), whether the result has its channels last, its rank and its sizes.
+    padding, dilation (deep, down, across), whether the result has its channels last, its rank and its sizes.
     """
     a = tensor(ins[0])
     b = tensor(ins[1])
@@ -232,10 +239,8 @@ def convolution(op, computes, n, ins, attrs):
     if failed(status):
         return fail(status)
     bias = ins[2] if n > 2 else 0
-    if bias != 0:
-        c = tensor(bias)
-        if c.ndim != 1 or c.shape[0] != sizes[1] or c.dtype != a.dtype:
-            return fail(MISFIT)
+    if bias != 0 and not bias_fits(bias, sizes[1], a.dtype):
+        return fail(MISFIT)
     if last != 0 and is_pointwise(f):
         out = new_image(a.dtype, a.device, rank, sizes, last)
         if failed(out) or tensor(out).numel == 0:

@@ -86,7 +86,6 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import number_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.attention import attention_backward, attention_forward
-from fastgrad.native.shapes.convolution import convolution
 from fastgrad.native.shapes.copies import flipped, reshape_or_copy, zeros
 from fastgrad.native.shapes.creation import created, nonzero
 from fastgrad.native.shapes.extremes import extremes
@@ -132,6 +131,7 @@ from fastgrad.native.shapes.reductions import (
 )
 from fastgrad.native.shapes.sorting import select_sorted
 from fastgrad.native.shapes.training import nll_backward, nll_forward, probabilities
+from fastgrad.native.shapes.volumes import convolution_of
 from fastgrad.native.tensors.tensors import alias
 
 
@@ -140,7 +140,7 @@ def run_image(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of images."""
     out = 0
     if kind >= SHAPE_CONV and kind <= SHAPE_CONV_WEIGHT:
-        out = convolution(op, kind - SHAPE_CONV, n, ins, attrs)
+        out = convolution_of(op, kind - SHAPE_CONV, n, ins, attrs)
     elif kind == SHAPE_MAX_POOL:
         return max_pool(op, ins[0], attrs, outs)
     elif kind == SHAPE_AVG_POOL or kind == SHAPE_ADAPTIVE_POOL:

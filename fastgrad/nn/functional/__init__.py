@@ -1,5 +1,6 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
+from fastgrad.functions.summaries import pdist
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.functional.activations import (
     celu,
@@ -40,11 +41,21 @@ from fastgrad.nn.functional.activations import (
     threshold_,
 )
 from fastgrad.nn.functional.attention import scaled_dot_product_attention
+from fastgrad.nn.functional.bags import embedding_bag
 from fastgrad.nn.functional.blocks import (
     fold,
     unfold,
 )
-from fastgrad.nn.functional.convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d
+from fastgrad.nn.functional.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_tbc,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from fastgrad.nn.functional.ctc import ctc_loss
 from fastgrad.nn.functional.distance import cosine_similarity, pairwise_distance
 from fastgrad.nn.functional.dropout import (
     alpha_dropout,
@@ -53,6 +64,12 @@ from fastgrad.nn.functional.dropout import (
     dropout2d,
     dropout3d,
     feature_alpha_dropout,
+)
+from fastgrad.nn.functional.fractional import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
 )
 from fastgrad.nn.functional.instances import (
     instance_norm,
@@ -101,6 +118,12 @@ from fastgrad.nn.functional.pooling import (
     max_pool2d,
     max_pool2d_with_indices,
 )
+from fastgrad.nn.functional.sampling import (
+    GRID_SAMPLE_INTERPOLATION_MODES,
+    GRID_SAMPLE_PADDING_MODES,
+    affine_grid,
+    grid_sample,
+)
 from fastgrad.nn.functional.shuffling import (
     channel_shuffle,
     native_channel_shuffle,
@@ -128,6 +151,8 @@ from fastgrad.nn.functional.volumes import (
 )
 
 __all__ = [
+    "GRID_SAMPLE_INTERPOLATION_MODES",
+    "GRID_SAMPLE_PADDING_MODES",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
@@ -137,6 +162,7 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -150,11 +176,15 @@ __all__ = [
     "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -162,11 +192,17 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -212,6 +248,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",

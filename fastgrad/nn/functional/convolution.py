@@ -8,15 +8,20 @@ from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.padding import pad
-from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered, with_rows
+from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered
 from fastgrad.ops.call import apply
 
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
-_OPS = {name: BY_NAME[name].id for name in ("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")}
+_OPS = {
+    name: BY_NAME[name].id
+    for name in (f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3))
+}
+_OPS["conv_tbc"] = _OPS["conv1d"]
 
 
 @planned
@@ -115,6 +120,56 @@ def conv2d(
 
 @planned
 @lower_precision
+def conv3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | str = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Any:
+    """The convolution of volumes; see `conv2d`, with one dimension more.
+
+    Parameters
+    ----------
+    input : Tensor
+        Volumes (N, C, D, H, W), or one volume (C, D, H, W).
+    weight : Tensor
+        Shape (O, C / groups, KD, KH, KW), of the dtype of `input`.
+    bias : Tensor, optional
+        Shape (O,).
+    stride, padding, dilation, groups
+        As in `conv2d`; deep, down and across.
+
+    Returns
+    -------
+    Tensor
+        Shape (N, O, (D + 2 padding - dilation (KD - 1) - 1) // stride + 1, ...).
+
+    Raises
+    ------
+    RuntimeError
+        If sizes, dtypes or settings do not fit each other.
+
+    Notes
+    -----
+    It works on a copy of the input in which the slices that a window sees stand side by side: KD times as large for
+    stride 1.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.arange(8.0).reshape(1, 1, 2, 2, 2)
+    >>> fg.nn.functional.conv3d(x, fg.ones(1, 1, 2, 1, 1))
+    tensor([[[[[ 4.,  6.],
+               [ 8., 10.]]]]])
+    """
+    return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@planned
+@lower_precision
 def conv_transpose1d(
     input: Any,
     weight: Any,
@@ -201,6 +256,97 @@ def conv_transpose2d(
     )
 
 
+@planned
+@lower_precision
+def conv_transpose3d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    output_padding: int | tuple[int, ...] = 0,
+    groups: int = 1,
+    dilation: int | tuple[int, ...] = 1,
+) -> Any:
+    """The transposed convolution of volumes; see `conv_transpose2d`, with one dimension more.
+
+    Parameters
+    ----------
+    input : Tensor
+        Volumes (N, C, D, H, W), or one volume (C, D, H, W).
+    weight : Tensor
+        Shape (C, O / groups, KD, KH, KW).
+    bias : Tensor, optional
+        Shape (O,).
+    stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`; deep, down and across.
+
+    Raises
+    ------
+    RuntimeError
+        If sizes, dtypes or settings do not fit each other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([[[[[1.0, 2.0]]]]])
+    >>> fg.nn.functional.conv_transpose3d(x, fg.ones(1, 1, 2, 1, 1), stride=(2, 1, 1))
+    tensor([[[[[1., 2.]],
+    <BLANKLINE>
+              [[1., 2.]]]]])
+    """
+    return _transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation
+    )
+
+
+def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+    """The convolution of sequences whose dimensions are time, batch and channels.
+
+    Parameters
+    ----------
+    input : Tensor
+        Shape (T, N, C).
+    weight : Tensor
+        Shape (K, C, O).
+    bias : Tensor
+        Shape (O,).
+    pad : int
+        How many zeros stand at either end.
+
+    Returns
+    -------
+    Tensor
+        Shape (T + 2 pad - K + 1, N, O).
+
+    Raises
+    ------
+    RuntimeError
+        If shapes or dtypes do not fit each other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.functional.conv_tbc(fg.ones(3, 1, 2), fg.ones(2, 2, 1), fg.zeros(1)).flatten()
+    tensor([4., 4.])
+    """
+    name = "conv_tbc"
+    for k, (argument, value, dims) in enumerate(
+        (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1))
+    ):
+        if need_tensor(name, value, argument, k + 1).ndim != dims:
+            raise RuntimeError(
+                f"{name}(): {argument} must have {dims} dims, but has shape {list(value.shape)}"
+            )
+    if input.shape[2] != weight.shape[1]:
+        raise RuntimeError(
+            f"{name}(): Input dim 2 (input channels) is not == dim 1 in the weight tensor, but they are "
+            f"{input.shape[2]} and {weight.shape[1]}"
+        )
+    signals = _convolve(name, 1, input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad, 1, 1)
+    return signals.permute(2, 0, 1)
+
+
 def _convolve(
     name: str,
     rank: int,
@@ -262,7 +408,7 @@ def _fitted(
     dilations: tuple[int, ...],
     groups: int,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Groups, strides, padding and dilation down and across; outputs and sizes of the results for images.
+    """Groups, strides, padding and dilation deep, down and across; outputs and sizes of the results for images.
 
     The sizes are those of images and weights.
     """
@@ -295,9 +441,8 @@ def _settings(
     rank: int, groups: int, strides: tuple[int, ...], paddings: tuple[int, ...], dilations: tuple[int, ...]
 ) -> tuple[int, ...]:
     """What the op takes before the order of the result and its sizes."""
-    return (
-        groups, *with_rows(rank, strides, 1), *with_rows(rank, paddings, 0), *with_rows(rank, dilations, 1),
-    )  # fmt: skip
+    less = 3 - rank
+    return (groups, *(1,) * less, *strides, *(0,) * less, *paddings, *(1,) * less, *dilations)
 
 
 def _transposed(
@@ -445,5 +590,7 @@ def _called(
     """The op on a batch; one image is a batch of one."""
     if _field(x, _NDIM) == rank + 1:
         return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
-    last = rt.channels_last(weight) or (rank == 2 and rt.channels_last(x))  # of signals, as in PyTorch
+    last = rt.channels_last(weight) or (rank > 1 and rt.channels_last(x))  # of signals, as in PyTorch
+    if rank == 3 and _field(x, _DTYPE) == FLOAT64:  # which has no kernel for that in PyTorch
+        last = False
     return apply(_OPS[name], 3, 0, x, weight, bias, *settings, int(last), rank + 2, rt.sizes(x)[0], *sizes)

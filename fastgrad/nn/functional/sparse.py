@@ -93,23 +93,24 @@ def embedding(
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding = padding_idx % rows
     if max_norm is not None:
-        _shorten(weight.detach(), input, max_norm, norm_type)
+        shorten(weight.detach(), input, max_norm, norm_type)
     sizes = rt.sizes(input)
     plan = (rows, width, padding, 0, len(sizes) + 1, *sizes, width)
     if scale_grad_by_freq:
-        return apply(_EMBEDDING, 3, 0, weight, input, _inverse_counts(input, rows).to(weight.dtype), *plan)
+        return apply(_EMBEDDING, 3, 0, weight, input, inverse_counts(input, rows).to(weight.dtype), *plan)
     return apply(_EMBEDDING, 2, 0, weight, input, *plan)
 
 
-def _inverse_counts(indices: Any, rows: int) -> Any:
-
+def inverse_counts(indices: Any, rows: int) -> Any:
+    """For each index one over how often it occurs."""
     flat = indices.reshape(-1)
     where = indices.device
     counts = scatter_add(zeros(rows, device=where), 0, flat, ones(flat.shape[0], device=where))
     return 1.0 / counts[indices]
 
 
-def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+def shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    """Shorten the rows that are named and longer than `max_norm`, in place."""
     flat = indices.reshape(-1)
     chosen = index_select(weight, 0, flat)
     lengths = norm(chosen, norm_type, 1, keepdim=True)

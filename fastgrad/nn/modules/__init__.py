@@ -30,6 +30,7 @@ from fastgrad.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from fastgrad.nn.modules.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from fastgrad.nn.modules.attention import MultiheadAttention
 from fastgrad.nn.modules.batchnorm import (
     BatchNorm1d,
@@ -44,7 +45,14 @@ from fastgrad.nn.modules.container import (
     ParameterList,
     Sequential,
 )
-from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d
+from fastgrad.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from fastgrad.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from fastgrad.nn.modules.dropout import (
     AlphaDropout,
@@ -55,6 +63,7 @@ from fastgrad.nn.modules.dropout import (
     FeatureAlphaDropout,
 )
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
+from fastgrad.nn.modules.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from fastgrad.nn.modules.instances import (
     InstanceNorm1d,
     InstanceNorm2d,
@@ -79,6 +88,7 @@ from fastgrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
+    CTCLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
@@ -134,7 +144,7 @@ from fastgrad.nn.modules.shuffling import (
     PixelShuffle,
     PixelUnshuffle,
 )
-from fastgrad.nn.modules.sparse import Embedding
+from fastgrad.nn.modules.sparse import Embedding, EmbeddingBag
 from fastgrad.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -176,6 +186,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -189,6 +200,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
@@ -199,8 +211,10 @@ __all__ = [
     "Container",
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -209,9 +223,12 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",

@@ -250,6 +250,47 @@ class Conv2d(_ConvNd):
         return F.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
+class Conv3d(_ConvNd):
+    """A convolution of volumes with learned weights; see `nn.functional.conv3d`.
+
+    Parameters and attributes are those of `Conv2d`, for three dimensions.
+
+    Raises
+    ------
+    ValueError
+        If channels are not divisible by groups, or there is no such padding.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.Conv3d(3, 4, (1, 3, 3), padding=(0, 1, 1))(fg.zeros(2, 3, 4, 6, 5)).shape
+    fastgrad.Size([2, 4, 4, 6, 5])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            3, in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias, padding_mode,
+            device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Any) -> Any:
+        x, padding = self._padded(input)
+        return F.conv3d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
 class _ConvTransposeNd(_ConvNd):
     """What the transposed convolutions have in common."""
 
@@ -377,5 +418,44 @@ class ConvTranspose2d(_ConvTransposeNd):
     def forward(self, input: Any, output_size: Any = None) -> Any:
         extra = self._output_padding(input, output_size)
         return F.conv_transpose2d(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """A transposed convolution of volumes with learned weights; see `nn.functional.conv_transpose3d`.
+
+    Parameters and attributes are those of `ConvTranspose2d`, for three dimensions.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.ConvTranspose3d(3, 2, 2, stride=2)(fg.zeros(1, 3, 2, 4, 5)).shape
+    fastgrad.Size([1, 2, 4, 8, 10])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        stride: Size = 1,
+        padding: Size = 0,
+        output_padding: Size = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Size = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            3, in_channels, out_channels, kernel_size, stride, padding, dilation, True, output_padding, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Any, output_size: Any = None) -> Any:
+        extra = self._output_padding(input, output_size)
+        return F.conv_transpose3d(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )

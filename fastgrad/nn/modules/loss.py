@@ -195,3 +195,33 @@ class CrossEntropyLoss(WeightedLoss):
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
         )
+
+
+class CTCLoss(ReducedLoss):
+    """Minus the logarithm of the probability of a target over all alignments. See `fastgrad.nn.functional.ctc_loss`.
+
+    Parameters
+    ----------
+    blank : int
+        The class that stands for no label.
+    reduction : "none", "mean" or "sum"
+    zero_infinity : bool
+        Whether infinite losses, and their gradients, are zero.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> log_probs = fg.zeros(5, 2, 4).log_softmax(2)
+    >>> fg.nn.CTCLoss()(log_probs, fg.tensor([[1, 2], [3, 3]]), (5, 5), (2, 2)).shape
+    fastgrad.Size([])
+    """
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.blank = blank
+        self.zero_infinity = zero_infinity
+
+    def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
