@@ -11,6 +11,7 @@ from fastgrad.native.contracts.frames import (
     fused,
     hooks,
     indexing,
+    linalg,
     losses,
     matrices,
     multi_tensor,
@@ -35,7 +36,7 @@ FRAMES = (
     multi_tensor.ADAGRAD, multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
-    framed.SEARCH, norm_gradients.NORM_GRADIENTS, sorting.SORTING,
+    framed.SEARCH, *linalg.LINALG, norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD, fused.FUSED_ROWS, hooks.HOOK,
 )  # fmt: skip
