@@ -1,4 +1,7 @@
-"""Linear algebra under PyTorch's names: products of vectors and matrices, norms of vectors.
+"""Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
+
+Matrices are of float32 or float64, and any leading dimensions are those of a batch. What LAPACK does is done by the one in
+NumPy's wheel.
 
 Examples
 --------
@@ -11,12 +14,44 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.factors import (
+    cholesky,
+    cholesky_ex,
+    eigh,
+    eigvalsh,
+    householder_product,
+    ldl_factor,
+    ldl_factor_ex,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    qr,
+    svd,
+    svdvals,
+)
 from fastgrad.functions.linalg import matmul
+from fastgrad.functions.matrices import LinAlgError
+from fastgrad.functions.matrix_functions import cond, matrix_exp, matrix_norm, matrix_power, matrix_rank, norm
 from fastgrad.functions.plans import planned
-from fastgrad.functions.products import cross_product, matrix_power, multiplied_chain
+from fastgrad.functions.products import cross_product, multiplied_chain
 from fastgrad.functions.products import powers as _powers
 from fastgrad.functions.shape import diagonal as _diagonal
 from fastgrad.functions.statistics import vector_norm
+from fastgrad.functions.systems import (
+    det,
+    inv,
+    inv_ex,
+    ldl_solve,
+    lstsq,
+    lu_solve,
+    pinv,
+    slogdet,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
 
 
 @planned
@@ -69,4 +104,72 @@ def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
 
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_power", "multi_dot", "vander", "vecdot", "vector_norm"]
+def eig(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """Eigenvalues and eigenvectors of square matrices, which are complex: not supported.
+
+    Raises
+    ------
+    NotImplementedError
+    """
+    raise NotImplementedError(
+        "linalg.eig(): its results are complex, and there are no complex tensors; linalg.eigh is for symmetric matrices"
+    )
+
+
+def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """Eigenvalues of square matrices, which are complex: not supported.
+
+    Raises
+    ------
+    NotImplementedError
+    """
+    raise NotImplementedError(
+        "linalg.eigvals(): its results are complex, and there are no complex tensors; linalg.eigvalsh is for symmetric "
+        "matrices"
+    )
+
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]

@@ -185,13 +185,18 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`.
 
-    Raises
-    ------
-    NotImplementedError
-        For the nuclear norm.
+    "nuc" is the sum of the singular values of matrices: see `linalg.matrix_norm`.
     """
-    if p == "nuc":
-        raise NotImplementedError("norm(): the nuclear norm is not supported; p may be a number or 'fro'")
+    if isinstance(p, str) and p == "nuc":
+        return _nuclear_norm(input, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm(): expected p to be a number or 'fro', but got {p!r}")
     return _norm("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+
+
+def _nuclear_norm(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    from fastgrad.functions.matrix_functions import matrix_norm_of  # which calls functions of this module
+
+    if dim is None and need_tensor("norm", input).dim() != 2:
+        raise RuntimeError(f"norm(): expected a matrix for the nuclear norm without dim, but got {input.dim()}D")
+    return matrix_norm_of("norm", input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype)

@@ -17,8 +17,11 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     creation,
     distributions,
     elementwise,
+    factors,
     index,
     linalg,
+    matrix_functions,
+    older_linalg,
     orders,
     placing,
     pointwise,
@@ -35,6 +38,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     statistics,
     storage,
     summaries,
+    systems,
     taking,
 )
 from fastgrad.functions.public import METHODS

@@ -139,6 +139,12 @@ def inverse(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Inverse matrices: the inverse of the transposed matrix lies by columns as the inverse does by rows."""
     size, getrf, getri, wanted = itemsize(dtype), _getrf(dtype), routine("getri", dtype, 7), asked(dtype)
     singular, begin, end = _singular(dtype, getrf), blas(dtype).begin, blas(dtype).end
+    pointer, nan = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(np.nan)
+
+    @njit(**LOOP)
+    def fill(p, n):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            p[j] = nan
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.inverse(frame)
@@ -160,6 +166,8 @@ def inverse(kernel: Any, dtype: int, layout_class: int) -> Builder:
             if info == 0:
                 w[LWORK] = length
                 getri(by(at, N), out, by(at, LDA), pivots, pivots + n * 8, by(at, LWORK), by(at, INFO))
+            else:
+                fill(pointer(out), n * n)
             i32s(f.info)[i] = types.int32(singular(at, a, n, pivots, info))
         end(n * n)
         leave(pivots)
@@ -503,6 +511,13 @@ def ldl(kernel: Any, dtype: int, layout_class: int) -> Builder:
     size, b = itemsize(dtype), blas(dtype)
     sytrf, wanted = routine("sytrf", dtype, 9), asked(dtype)
     transpose, begin, end = b.transpose, b.begin, b.end
+    pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
+
+    @njit(**LOOP)
+    def clear_upper(p, n):  # type: ignore[no-untyped-def]
+        for i in range(n):
+            for j in range(i + 1, n):
+                p[i * n + j] = zero
 
     @njit(**KERNEL)
     def factor(at, n, a, pivots, work, length):  # type: ignore[no-untyped-def]
@@ -529,6 +544,7 @@ def ldl(kernel: Any, dtype: int, layout_class: int) -> Builder:
             transpose(factors, f.a.data + i * n * n * size, n, n)
             info = factor(at, n, factors, pivots, factors + n * n * size, length)
             transpose(f.out + i * n * n * size, factors, n, n)
+            clear_upper(pointer(f.out + i * n * n * size), n)
             _narrow(advance(i32s(f.pivots), i * n), words(pivots), n)
             i32s(f.info)[i] = types.int32(info)
         end(n * n)

@@ -1,0 +1,722 @@
+"""Systems of linear equations, inverses, pseudo-inverses, least squares, determinants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sizes, need_tensor, need_type
+from fastgrad.functions.creation import empty
+from fastgrad.functions.factors import interchanged, need_pivots
+from fastgrad.functions.matrices import (
+    broadcast,
+    eyes,
+    need_alike,
+    need_matrices,
+    need_square,
+    not_converged,
+    raise_for,
+    sizes_of,
+    turned,
+)
+from fastgrad.functions.public import public
+from fastgrad.native.contracts.frames.linalg import GELS, GELSD, GELSS, GELSY
+from fastgrad.ops import spectra, systems
+from fastgrad.ops.call import float_bits
+
+
+class InverseEx(NamedTuple):
+    """Inverse matrices, and what LAPACK says of each."""
+
+    inverse: Any
+    info: Any
+
+
+class SolutionEx(NamedTuple):
+    """Solutions, and what LAPACK says of each matrix."""
+
+    result: Any
+    info: Any
+
+
+class SignAndLogarithm(NamedTuple):
+    """Signs of determinants, and logarithms of their absolute values."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class LeastSquares(NamedTuple):
+    """Solutions, sums of the squares of what is left, ranks and singular values, as far as the method gives them."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+class TriangularSolution(NamedTuple):
+    """A solution, and a copy of the matrix."""
+
+    solution: Any
+    cloned_coefficient: Any
+
+
+# --- general matrices ----------------------------------------------------------------------------------------------
+
+
+def _is_vector(a: Any, b: Any) -> bool:
+    """Whether a right side is a batch of vectors, as PyTorch decides it."""
+    return b.dim() == 1 or (a.dim() - 1 == b.dim() and tuple(b.shape) == tuple(a.shape[:-1]))
+
+
+def _need_sides(name: str, a: Any, b: Any, left: bool, first: str = "A") -> None:
+    """Refuse a right side that does not fit matrices."""
+    if (b.shape[-2] if left else b.shape[-1]) != a.shape[-1]:
+        form = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"{name}(): Incompatible shapes of {first} and B for the equation {form} ({a.shape[-2]}x{a.shape[-1]} and "
+            f"{b.shape[-2]}x{b.shape[-1]})"
+        )
+
+
+def _solved(name: str, A: Any, B: Any, left: Any) -> SolutionEx:  # noqa: N803 - PyTorch's names
+    need_square(name, A)
+    need_tensor(name, B, "B", 2)
+    need_alike(name, A, B)
+    vector = _is_vector(A, B)
+    on_left = bool(as_flag(name, "left", left))
+    if vector and not on_left:
+        raise RuntimeError(
+            f"{name}(): Vector broadcasting of the left hand side is not supported for left=False. In this case "
+            "linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
+    b = need_matrices(name, B.unsqueeze(-1) if vector else B, "B", 2)
+    _need_sides(name, A, b, on_left)
+    a, b = (A, b) if on_left else (turned(A), turned(b))
+    if a.dim() == 2 and b.dim() > 2:  # one matrix: the right sides of a batch are columns side by side
+        columns = b.movedim(-2, 0)
+        out, info = _solved_alike(a, columns.reshape(a.shape[0], math.prod(columns.shape[1:])))
+        out = out.reshape(columns.shape).movedim(0, -2)
+    else:
+        out, info = _solved_alike(*broadcast(name, a, b))
+    if not on_left:
+        out = turned(out)
+    return SolutionEx(out.squeeze(-1) if vector else out, info)
+
+
+def _solved_alike(a: Any, b: Any) -> tuple[Any, Any]:
+    batch, n, k = sizes_of(b)
+    found = systems.solve.all_of((a, b), batch, n, k)
+    return found[0], found[3]
+
+
+def _singular(code: int) -> str:
+    return "The solver failed because the input matrix is singular."
+
+
+def solve(A: Any, B: Any, *, left: bool = True) -> Any:  # noqa: N803 - PyTorch's names
+    """The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., n, n), of float32 or float64.
+    B : Tensor
+        Of shape (..., n, k), or (..., n) for vectors; batches broadcast.
+    left : bool
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.solve(fg.tensor([[2.0, 0.0], [1.0, 4.0]]), fg.tensor([2.0, 9.0]))
+    tensor([1., 2.])
+    """
+    found = _solved("linalg.solve", A, B, left)
+    raise_for("linalg.solve", found.info, _singular)
+    return found.result
+
+
+def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolutionEx:  # noqa: N803
+    """The solution of a system, with what LAPACK says of each matrix instead of an exception. See `solve`."""
+    found = _solved("linalg.solve_ex", A, B, left)
+    if as_flag("linalg.solve_ex", "check_errors", check_errors):
+        raise_for("linalg.solve_ex", found.info, _singular)
+    return found
+
+
+def _not_invertible(code: int) -> str:
+    return (
+        f"The diagonal element {code} is zero, the inversion could not be completed because the input matrix is singular."
+    )
+
+
+def inverse_of(name: str, A: Any, argument: str = "A") -> InverseEx:  # noqa: N803 - PyTorch's name
+    """Inverse matrices, and what LAPACK says."""
+    batch, n, _ = sizes_of(need_square(name, A, argument))
+    return InverseEx(*systems.inverse.all_of((A,), batch, n))
+
+
+def inv(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """The inverse of square matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., n, n), of float32 or float64.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.inv(fg.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.2500]])
+    """
+    found = inverse_of("linalg.inv", A)
+    raise_for("linalg.inv", found.info, _not_invertible)
+    return found.inverse
+
+
+def inv_ex(A: Any, *, check_errors: bool = False) -> InverseEx:  # noqa: N803 - PyTorch's name
+    """The inverse, with what LAPACK says of each matrix instead of an exception. See `inv`.
+
+    Returns
+    -------
+    (inverse, info)
+        `info` is 0, or the number of the pivot that is zero; then the inverse is NaN.
+    """
+    found = inverse_of("linalg.inv_ex", A)
+    if as_flag("linalg.inv_ex", "check_errors", check_errors):
+        raise_for("linalg.inv_ex", found.info, _not_invertible)
+    return found
+
+
+@public()
+def inverse(input: Any) -> Any:
+    """The inverse of square matrices. See `linalg.inv`."""
+    return inv(input)
+
+
+@public()
+def det(input: Any) -> Any:
+    """The determinants of square matrices.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., n, n), of float32 or float64.
+
+    Returns
+    -------
+    Tensor
+        Of shape (...). The gradient is the matrix of cofactors, also of singular matrices.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.det(fg.tensor([[2.0, 1.0], [1.0, 4.0]]))
+    tensor(7.)
+    """
+    batch, n, _ = sizes_of(need_square("linalg.det", input))
+    return systems.det.all_of((input,), batch, n)
+
+
+@public()
+def slogdet(input: Any) -> SignAndLogarithm:
+    """The signs of determinants, and the logarithms of their absolute values.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., n, n), of float32 or float64.
+
+    Returns
+    -------
+    (sign, logabsdet)
+        For a singular matrix 0 and -inf.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.slogdet(fg.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+    tensor(-1.)
+    """
+    batch, n, _ = sizes_of(need_square("linalg.slogdet", input))
+    return SignAndLogarithm(*systems.slogdet.all_of((input,), batch, n))
+
+
+@public()
+def logdet(input: Any) -> Any:
+    """The logarithms of determinants: NaN where these are negative. See `slogdet`."""
+    sign, logarithm = slogdet(input)
+    return logarithm.masked_fill(sign == -1, math.nan)
+
+
+# --- factors -------------------------------------------------------------------------------------------------------
+
+
+def _triangular_op(upper: bool, unit: bool, transposed: bool, a: Any, b: Any) -> Any:
+    batch, n, k = sizes_of(b)
+    return systems.TRIANGULAR[upper, unit, transposed].all_of((a, b), batch, n, k)
+
+
+def triangular(name: str, A: Any, B: Any, upper: bool, unit: bool, transposed: bool = False) -> Any:  # noqa: N803
+    """The solution of ``A X = B`` by a triangle of square matrices."""
+    need_alike(name, need_square(name, A), need_matrices(name, B, "B", 2))
+    _need_sides(name, A, B, True)
+    return _triangular_op(upper, unit, transposed, *broadcast(name, A, B))
+
+
+def solve_triangular(
+    A: Any,  # noqa: N803 - PyTorch's names
+    B: Any,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Any:
+    """The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``, for triangular matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., n, n), of float32 or float64; what stands on the other side of its diagonal is not read.
+    B : Tensor
+        Of shape (..., n, k), or (..., k, n); batches broadcast.
+    upper : bool
+    left : bool
+    unitriangular : bool
+        Take the diagonal for ones.
+
+    Returns
+    -------
+    Tensor
+        With infinite elements if a matrix is singular.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.solve_triangular(fg.tensor([[2.0, 1.0], [0.0, 4.0]]), fg.tensor([[4.0], [8.0]]), upper=True)
+    tensor([[1.],
+            [2.]])
+    """
+    name = "linalg.solve_triangular"
+    need_alike(name, need_square(name, A), need_matrices(name, B, "B", 2))
+    on_left = bool(as_flag(name, "left", left))
+    _need_sides(name, A, B, on_left)
+    which, unit = bool(as_flag(name, "upper", upper)), bool(as_flag(name, "unitriangular", unitriangular))
+    a, b = broadcast(name, A, B)
+    if on_left:
+        return _triangular_op(which, unit, False, a, b)
+    return turned(_triangular_op(which, unit, True, a, turned(b)))
+
+
+def lu_solve(
+    LU: Any,  # noqa: N803 - PyTorch's names
+    pivots: Any,
+    B: Any,  # noqa: N803
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+) -> Any:
+    """The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``, by the factors of A.
+
+    Parameters
+    ----------
+    LU, pivots : Tensor
+        What `lu_factor` gives for A.
+    B : Tensor
+        Of shape (..., n, k), or (..., k, n); batches broadcast.
+    left : bool
+    adjoint : bool
+        Solve for A transposed.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> LU, pivots = fg.linalg.lu_factor(fg.tensor([[1.0, 2.0], [2.0, 3.0]]))
+    >>> fg.linalg.lu_solve(LU, pivots, fg.tensor([[5.0], [8.0]]))
+    tensor([[1.0000],
+            [2.0000]])
+    """
+    return solved_by_factors("linalg.lu_solve", LU, pivots, B, left, adjoint)
+
+
+def solved_by_factors(name: str, LU: Any, pivots: Any, B: Any, left: Any, adjoint: Any) -> Any:  # noqa: N803
+    """The same, for a function of that name."""
+    need_alike(name, need_square(name, LU, "LU"), need_matrices(name, B, "B", 3), "LU")
+    need_pivots(name, LU, pivots)
+    on_left, transposed = bool(as_flag(name, "left", left)), bool(as_flag(name, "adjoint", adjoint))
+    _need_sides(name, LU, B, on_left, "LU")
+    lu, x = broadcast(name, LU, B)
+    if tuple(pivots.shape[:-1]) != tuple(lu.shape[:-2]):
+        pivots = pivots.expand(*lu.shape[:-2], pivots.shape[-1])
+    if not on_left:  # the transposed system has the transposed matrix
+        x, transposed = turned(x), not transposed
+    batch, n, k = sizes_of(x)
+    if transposed:
+        x = _triangular_op(False, True, True, lu, _triangular_op(True, False, True, lu, x))
+        x = interchanged(systems.interchange_back, name, x, pivots, batch, n, k)
+    else:
+        x = interchanged(systems.interchange, name, x, pivots, batch, n, k)
+        x = _triangular_op(True, False, False, lu, _triangular_op(False, True, False, lu, x))
+    return x if on_left else turned(x)
+
+
+def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:  # noqa: N803 - PyTorch's names
+    """The solution X of ``A X = B`` by the factors of a symmetric matrix A.
+
+    Parameters
+    ----------
+    LD, pivots : Tensor
+        What `ldl_factor` gives for A. They have no gradient.
+    B : Tensor
+        Of shape (..., n, k); batches broadcast.
+    hermitian : bool
+        The same for real matrices.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> LD, pivots = fg.linalg.ldl_factor(fg.tensor([[4.0, 2.0], [2.0, -3.0]]))
+    >>> fg.linalg.ldl_solve(LD, pivots, fg.tensor([[8.0], [-4.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    name = "linalg.ldl_solve"
+    as_flag(name, "hermitian", hermitian)
+    need_alike(name, need_square(name, LD, "LD"), need_matrices(name, B, "B", 3), "LD")
+    need_pivots(name, LD, pivots, "LD")
+    _need_sides(name, LD, B, True, "LD")
+    factors, b = broadcast(name, LD, B)
+    if tuple(pivots.shape[:-1]) != tuple(factors.shape[:-2]):
+        pivots = pivots.expand(*factors.shape[:-2], pivots.shape[-1])
+    batch, n, k = sizes_of(b)
+    try:
+        return systems.ldl_solve.all_of((factors, pivots, b), batch, n, k)
+    except IndexError as error:
+        raise RuntimeError(f"{name}(): pivots are none of an LDL decomposition; pass the result of ldl_factor") from error
+
+
+@public()
+def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
+    """The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., n, k).
+    L : Tensor
+        Of shape (..., n, n): a Cholesky factor.
+    upper : bool
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cholesky_solve(fg.tensor([[4.0], [8.0]]), fg.tensor([[2.0, 0.0], [0.0, 2.0]]))
+    tensor([[1.],
+            [2.]])
+    """
+    name = "cholesky_solve"
+    which = bool(as_flag(name, "upper", upper))
+    need_tensor(name, input)
+    half = triangular(name, need_square(name, L, "L", 2), input, which, False, which)
+    return triangular(name, L, half, which, False, not which)
+
+
+@public()
+def cholesky_inverse(L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
+    """The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cholesky_inverse(fg.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    tensor([[0.2500, 0.0000],
+            [0.0000, 0.0625]])
+    """
+    name = "cholesky_inverse"
+    n = need_square(name, L, "L").shape[-1]
+    which = bool(as_flag(name, "upper", upper))
+    half = _triangular_op(which, False, which, *broadcast(name, L, eyes(L, n, n)))
+    return turned(half) @ half
+
+
+@public()
+def triangular_solve(
+    input: Any,
+    A: Any,  # noqa: N803 - PyTorch's name
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> TriangularSolution:
+    """The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
+    name = "triangular_solve"
+    which, turn, unit = (
+        bool(as_flag(name, argument, value))
+        for argument, value in (("upper", upper), ("transpose", transpose), ("unitriangular", unitriangular))
+    )
+    need_tensor(name, input)
+    need_square(name, A, "A", 2)
+    return TriangularSolution(triangular(name, A, input, which, unit, turn), broadcast(name, A, input)[0].clone())
+
+
+# --- pseudo-inverses and least squares -------------------------------------------------------------------------------
+
+
+def tolerances(name: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:  # noqa: N803 - PyTorch's name
+    """Absolute and relative tolerances of each matrix, as tensors; the relative one is that of rounding by default."""
+    sizes = A.shape[:-2]
+    if rtol is None:
+        given = atol is not None
+        positive = as_float(name, "atol", atol) > 0 if given and not hasattr(atol, "shape") else given
+        default = A.dtype.arithmetic.type(0) + max(A.shape[-2:]) * _epsilon(A)
+        rtol = A.new_full((), default)
+        if positive and hasattr(atol, "shape"):
+            rtol = rtol.masked_fill(atol > 0, 0.0)
+        elif positive:
+            rtol = A.new_zeros(())
+    found = []
+    for argument, value in (("atol", 0.0 if atol is None else atol), ("rtol", rtol)):
+        tensor = value if hasattr(value, "shape") else A.new_full((), as_float(name, argument, value))
+        if not need_tensor(name, tensor, argument).dtype.is_floating_point and tensor.dtype.is_complex:
+            raise RuntimeError(f"{name}(): {argument} tensor of complex type is not supported")
+        found.append(tensor.detach().to(A.dtype).expand(sizes))
+    return found[0], found[1]
+
+
+def _epsilon(x: Any) -> float:
+    return 2.0**-23 if x.dtype.itemsize == 4 else 2.0**-52
+
+
+def pinv(
+    A: Any,  # noqa: N803 - PyTorch's name
+    rcond: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+) -> Any:
+    """The pseudo-inverse of matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., m, n), of float32 or float64.
+    rcond : number or Tensor, optional
+        The same as `rtol`.
+    hermitian : bool
+        The matrices are symmetric: their lower triangle is read.
+    atol, rtol : number or Tensor, optional
+        Singular values up to the larger one of `atol` and `rtol` times the largest count as zero. `rtol` is
+        ``max(m, n) * eps`` if not given, and 0 if `atol` is positive.
+
+    Returns
+    -------
+    Tensor
+        Of shape (..., n, m). Its derivative is that for matrices of the same rank.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.pinv(fg.tensor([[2.0, 0.0], [0.0, 0.0]]))
+    tensor([[0.5000, 0.0000],
+            [0.0000, 0.0000]])
+    """
+    name = "linalg.pinv"
+    if rcond is not None and rtol is not None:
+        raise TypeError(f"{name}(): rcond and rtol are the same; give one of them")
+    symmetric = as_flag(name, "hermitian", hermitian)
+    (need_square if symmetric else need_matrices)(name, A)
+    batch, m, n = sizes_of(A)
+    absolute, relative = tolerances(name, A, atol, rcond if rtol is None else rtol)
+    out, info = spectra.pinv.all_of((A, absolute, relative), batch, m, n, symmetric)
+    raise_for(name, info, not_converged)
+    return out
+
+
+@public()
+def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+    """The pseudo-inverse of matrices. See `linalg.pinv`."""
+    return pinv(input, rcond)
+
+
+_METHODS = {"gels": GELS, "gelsy": GELSY, "gelsd": GELSD, "gelss": GELSS}
+
+
+def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> LeastSquares:  # noqa: N803
+    """The X for which ``A X - B`` has the least norm, of several the one of least norm.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., m, n), of float32 or float64.
+    B : Tensor
+        Of shape (..., m, k), or (..., m) for vectors.
+    rcond : number, optional
+        Singular values up to it times the largest count as zero; ``max(m, n) * eps`` if not given.
+    driver : str, optional
+        LAPACK's method: "gelsy" (the default), "gels" for matrices of full rank, "gelsd", "gelss".
+
+    Returns
+    -------
+    (solution, residuals, rank, singular_values)
+        Residuals, for each column of B, if m > n and all matrices have full rank; rank not of "gels"; singular values
+        of "gelsd" and "gelss". What there is none of is empty.
+
+    Raises
+    ------
+    LinAlgError
+        If the method does not converge.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> A, B = fg.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), fg.tensor([[1.0], [2.0], [3.0]])
+    >>> fg.linalg.lstsq(A, B).residuals
+    tensor([9.])
+    """
+    name = "linalg.lstsq"
+    need_matrices(name, A)
+    need_alike(name, A, need_tensor(name, B, "B", 2))
+    method = need_type(name, "gelsy" if driver is None else driver, str, "driver")
+    if method not in _METHODS:
+        raise RuntimeError(
+            f"{name}(): parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver!r}"
+        )
+    vector = A.dim() - 1 == B.dim() and tuple(A.shape[:-1]) == tuple(B.shape)
+    b = need_matrices(name, B.unsqueeze(-1) if vector else B, "B", 2)
+    if b.shape[-2] != A.shape[-2]:
+        raise RuntimeError(
+            f"{name}(): input.size(-2) should match other.size({-1 if vector else -2}), but got {list(A.shape)} and "
+            f"{list(B.shape)}"
+        )
+    a, b = broadcast(name, A, b)
+    batch, m, n = sizes_of(a)
+    least = min(m, n) if method in ("gelsd", "gelss") else 0
+    smallest = max(m, n) * _epsilon(A) if rcond is None else as_float(name, "rcond", rcond)
+    x, rank, values, info = spectra.lstsq.all_of(
+        (a, b), batch, m, n, b.shape[-1], least, _METHODS[method], float_bits(smallest)
+    )
+    raise_for(name, info, _no_solution)
+    none = empty(0, dtype=A.dtype, device=A.device)
+    full = m > n and (method == "gels" or bool((rank == n).all()))
+    left = ((a @ x - b) ** 2).sum(-2) if full else none
+    return LeastSquares(
+        x.squeeze(-1) if vector else x, left, empty(0, dtype=rank.dtype) if method == "gels" else rank,
+        values if least else none,
+    )  # fmt: skip
+
+
+def _no_solution(code: int) -> str:
+    return f"The least squares solution could not be computed because the method did not converge (error code: {code})."
+
+
+# --- tensors as matrices -------------------------------------------------------------------------------------------
+
+
+def tensorinv(A: Any, ind: int = 2) -> Any:  # noqa: N803 - PyTorch's name
+    """The inverse of a tensor whose first `ind` dimensions are the rows of a square matrix.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``A.shape[ind:] + A.shape[:ind]``.
+
+    Raises
+    ------
+    LinAlgError
+        If the matrix is singular.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.tensorinv(fg.ones(1, 1, 1) * 2, ind=1)
+    tensor([[[0.5000]]])
+    """
+    name = "linalg.tensorinv"
+    shape = tuple(need_tensor(name, A, "A").shape)
+    k = as_index(name, "ind", ind)
+    if k <= 0:
+        raise RuntimeError(f"{name}(): Expected a strictly positive integer for 'ind', but got {k}")
+    rows, columns = math.prod(shape[:k]), math.prod(shape[k:])
+    if rows != columns:
+        raise RuntimeError(
+            f"{name}(): Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "
+            f"got {columns} != {rows}"
+        )
+    found = inverse_of(name, A.reshape(rows, columns))
+    raise_for(name, found.info, _not_invertible)
+    return found.inverse.reshape(shape[k:] + shape[:k])
+
+
+def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:  # noqa: N803 - PyTorch's names
+    """The solution X of ``tensordot(A, X, X.ndim) = B``.
+
+    Parameters
+    ----------
+    A : Tensor
+        Its first dimensions, as many as `B` has, are the rows of a square matrix.
+    B : Tensor
+    dims : tuple of int, optional
+        Dimensions of `A` that are moved behind the others first.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``A.shape[B.ndim:]``.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.tensorsolve(fg.eye(4).reshape(2, 2, 4), fg.ones(2, 2))
+    tensor([1., 1., 1., 1.])
+    """
+    name = "linalg.tensorsolve"
+    need_tensor(name, A, "A")
+    need_tensor(name, B, "B", 2)
+    if dims is not None:
+        moved = as_sizes(name, (dims,), "dims")
+        A = A.movedim(moved, tuple(range(A.dim() - len(moved), A.dim())))  # noqa: N806
+    rest = tuple(A.shape[B.dim() :])
+    rows, columns = math.prod(A.shape[: B.dim()]), math.prod(rest)
+    if rows != columns:
+        raise RuntimeError(
+            f"{name}(): Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {columns} != {rows}"
+        )
+    found = _solved(name, A.reshape(rows, columns), B.reshape(rows), True)
+    raise_for(name, found.info, _singular)
+    return found.result.reshape(rest)
+
+
