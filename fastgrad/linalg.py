@@ -100,7 +100,8 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 @planned
 def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     """The powers 0 to ``N - 1`` of elements, along a new last dimension."""
-    last = x.shape[-1] if need_tensor("linalg.vander", x, "x").dim() else 1
+    x = x if need_tensor("linalg.vander", x, "x").dim() else x.reshape(1)
+    last = x.shape[-1]
     return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
 
 

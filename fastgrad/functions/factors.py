@@ -281,13 +281,13 @@ def permutation(LU: Any, pivots: Any, m: int) -> Any:  # noqa: N803 - PyTorch's 
     """The matrix P that pivots stand for."""
     whole = eyes(LU, m, m).expand(*LU.shape[:-2], m, m)
     batch = sizes_of(whole).batch
-    return interchanged(systems.interchange_back, "lu_unpack", whole, pivots, batch, m, m)
+    return interchanged("lu_unpack", whole, pivots, batch, m, m, True)
 
 
-def interchanged(op: Any, name: str, x: Any, pivots: Any, batch: int, m: int, k: int) -> Any:
+def interchanged(name: str, x: Any, pivots: Any, batch: int, m: int, k: int, backwards: bool) -> Any:
     """Rows of matrices interchanged as pivots say; RuntimeError where these are no row."""
     try:
-        return op.first_of((x, pivots), batch, m, k, pivots.shape[-1])
+        return systems.interchanged(x, pivots, batch, m, k, pivots.shape[-1], backwards)
     except IndexError as error:
         raise RuntimeError(
             f"{name}(): pivots must be between 1 and LU.size(-2), which is {m}, inclusive; pass the result of lu_factor"
@@ -489,7 +489,8 @@ def householder(name: str, A: Any, tau: Any) -> Any:  # noqa: N803 - PyTorch's n
     _need_factors(name, A, tau)
     batch, m, n = sizes_of(A)
     if records(A, tau):
-        return _reflect(A, tau, eyes(A, m, n).expand(*A.shape), True, False)
+        nothing = A.tril(-m) + tau[..., :0].sum(-1)[..., None, None]  # what depends on both, if there are no reflectors
+        return _reflect(A, tau, eyes(A, m, n) + nothing, True, False)
     return reflectors.householder.all_of((A, tau), batch, m, n, tau.shape[-1])
 
 

@@ -96,6 +96,8 @@ def _norm_of_last_two(name: str, x: Any, ord: Any) -> Any:
         sums = singular_values(name, x)
     else:
         sums = x.abs().sum(-2 if abs(ord) == 1 else -1)
+    if largest and sums.shape[-1] == 0:
+        return sums.sum(-1)
     return sums.amax(-1) if largest else sums.amin(-1)
 
 

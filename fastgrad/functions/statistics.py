@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned, warn
@@ -172,12 +172,21 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
-        return sum_((x != 0).to(x.dtype), chosen, keepdim)
+        nothing = elementwise.masked_fill(x, (x == 0) | (x != 0), 0.0) if records(x) else 0.0  # it has a history, as in PyTorch
+        return sum_((x != 0).to(x.dtype) + nothing, chosen, keepdim)
     if order == 1:
         return sum_(elementwise.absolute(x), chosen, keepdim)
-    total = sum_(elementwise.absolute(x) ** order, chosen, keepdim)
+    total = sum_(_powers(x, order), chosen, keepdim)
     nothing = total == 0  # where the root would have an infinite slope, the gradient is zero
     return where(nothing, total.detach() ** (1.0 / order), where(nothing, 1.0, total) ** (1.0 / order))
+
+
+def _powers(x: Any, order: float) -> Any:
+    """Powers of absolute values, whose derivative is zero where these are."""
+    if order >= 1:
+        return elementwise.absolute(x) ** order
+    zero = x == 0
+    return where(zero, 0.0 if order > 0 else math.inf, where(zero, 1.0, elementwise.absolute(x)) ** order)
 
 
 @public()

@@ -275,7 +275,7 @@ def logdet(input: Any) -> Any:
 
 def _triangular_op(upper: bool, unit: bool, transposed: bool, a: Any, b: Any) -> Any:
     batch, n, k = sizes_of(b)
-    return systems.TRIANGULAR[upper, unit, transposed].all_of((a, b), batch, n, k)
+    return systems.TRIANGULAR[upper, unit, transposed].solved(a, b, batch, n, k)
 
 
 def triangular(name: str, A: Any, B: Any, upper: bool, unit: bool, transposed: bool = False) -> Any:  # noqa: N803
@@ -378,9 +378,9 @@ def solved_by_factors(name: str, LU: Any, pivots: Any, B: Any, left: Any, adjoin
     batch, n, k = sizes_of(x)
     if transposed:
         x = _triangular_op(False, True, True, lu, _triangular_op(True, False, True, lu, x))
-        x = interchanged(systems.interchange_back, name, x, pivots, batch, n, k)
+        x = interchanged(name, x, pivots, batch, n, k, True)
     else:
-        x = interchanged(systems.interchange, name, x, pivots, batch, n, k)
+        x = interchanged(name, x, pivots, batch, n, k, False)
         x = _triangular_op(True, False, False, lu, _triangular_op(False, True, False, lu, x))
     return x if on_left else turned(x)
 
@@ -631,7 +631,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     raise_for(name, info, _no_solution)
     none = empty(0, dtype=A.dtype, device=A.device)
     full = m > n and (method == "gels" or bool((rank == n).all()))
-    left = ((a @ x - b) ** 2).sum(-2) if full else none
+    left = ((a @ x - b) ** 2).sum(-2) if full else x.reshape(-1)[:0]
     return LeastSquares(
         x.squeeze(-1) if vector else x, left, empty(0, dtype=rank.dtype) if method == "gels" else rank,
         values if least else none,

@@ -19,7 +19,7 @@ def _mirrored(x):
 
 def _divided(x, r, batch, k, rows):
     """The product of x with the inverse of R transposed."""
-    return turned(TRIANGULAR[True, False, False].first_of((r, turned(x)), batch, k, rows))
+    return turned(TRIANGULAR[True, False, False].solved(r, turned(x), batch, k, rows))
 
 
 def _qr(wide: bool) -> MatrixOp:
@@ -30,7 +30,7 @@ def _qr(wide: bool) -> MatrixOp:
     functions with application in optimum experimental design, 2010).
     """
     op = MatrixOp(
-        "linalg_qr.wide" if wide else "linalg_qr", ("a",), _QR, node="LinalgQrBackward0", called="linalg.qr",
+        "linalg_qr.wide" if wide else "linalg_qr", ("a",), _QR, node="LinalgQrBackward0", called="qr",
         saved_as="A -> Q R",
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ def _qr(wide: bool) -> MatrixOp:
 
 qr, qr_wide = _qr(False), _qr(True)
 qr_partial = MatrixOp(
-    "linalg_qr.partial", ("a",), _QR, node="LinalgQrBackward0", called="linalg.qr", saved_as="A -> Q R"
+    "linalg_qr.partial", ("a",), _QR, node="LinalgQrBackward0", called="qr", saved_as="A -> Q R"
 )
 """Without Q, or with more columns of it than there are in the matrix: no derivative is known."""
 geqrf = MatrixOp(
@@ -62,9 +62,10 @@ geqrf = MatrixOp(
     saved_as="self -> a tau",
 )  # fmt: skip
 householder = MatrixOp(
-    "householder_product", ("a", "tau"), lapack_kernel("householder", "reflectors:householder", frames.HOUSEHOLDER),
-    NOT_DIFFERENTIABLE, called="linalg.householder_product",
+    "householder", ("a", "tau"), lapack_kernel("householder", "reflectors:householder", frames.HOUSEHOLDER),
+    NOT_DIFFERENTIABLE, called="householder_product",
 )  # fmt: skip
 reflected = MatrixOp(
-    "ormqr", ("a", "tau", "c"), lapack_kernel("reflected", "reflectors:reflected", frames.REFLECTED), NOT_DIFFERENTIABLE,
+    "reflected", ("a", "tau", "c"), lapack_kernel("reflected", "reflectors:reflected", frames.REFLECTED), NOT_DIFFERENTIABLE,
+    called="ormqr",
 )  # fmt: skip

@@ -17,12 +17,12 @@ from fastgrad.ops.vocabulary import m
 # --- symmetric matrices ------------------------------------------------------------------------------------------
 
 eigh = MatrixOp(
-    "linalg_eigh", ("a",), lapack_kernel("eigh", "spectra:eigh", frames.EIGH), called="linalg.eigh",
+    "linalg_eigh", ("a",), lapack_kernel("eigh", "spectra:eigh", frames.EIGH), called="eigh",
     saved_as="A -> eigenvalues eigenvectors info",
 )  # fmt: skip
 eigvalsh = MatrixOp(
     "linalg_eigvalsh", ("a",), lapack_kernel("eigvalsh", "spectra:eigvalsh", frames.EIGVALSH), NOT_DIFFERENTIABLE,
-    called="linalg.eigvalsh",
+    called="eigvalsh",
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ eigh.vjp_sum("a", _of_eigenvalues, _of_eigenvectors, None)
 _SVD = lapack_kernel("svd", "spectra:svd", frames.SVD)
 svdvals = MatrixOp(
     "linalg_svdvals", ("a",), lapack_kernel("svdvals", "spectra:svdvals", frames.SVDVALS), NOT_DIFFERENTIABLE,
-    called="linalg.svdvals",
+    called="svdvals",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def _svd(shape: str, full: bool) -> MatrixOp:
     """
     op = MatrixOp(
         f"linalg_svd{'' if shape == 'square' else '.' + shape}{'.full' * full}", ("a",), _SVD,
-        node="LinalgSvdBackward0", called="linalg.svd", saved_as="A -> U S Vh info",
+        node="LinalgSvdBackward0", called="svd", saved_as="A -> U S Vh info",
     )  # fmt: skip
 
     def some(u, k):
@@ -109,11 +109,11 @@ SVD |= {(shape, True): _svd(shape, True) for shape in ("tall", "wide")}
 
 pinv = MatrixOp(
     "linalg_pinv", ("a", "atol?", "rtol?"), lapack_kernel("pinv", "spectra:pinv", frames.PINV), ONE_DIFFERENTIABLE,
-    edges=1, called="linalg.pinv", saved_as="self atol rtol -> result info",
+    edges=1, called="pinv", saved_as="self atol rtol -> result info",
 )  # fmt: skip
 lstsq = MatrixOp(
     "linalg_lstsq", ("a", "b"), lapack_kernel("least_squares", "spectra:least_squares", frames.LEAST_SQUARES),
-    ONE_DIFFERENTIABLE, called="linalg.lstsq", saved_as="self b -> solution rank singular_values info",
+    ONE_DIFFERENTIABLE, called="lstsq", saved_as="self b -> solution rank singular_values info",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from fastgrad.native.contracts.frames import linalg as frames
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
@@ -21,83 +22,99 @@ from fastgrad.ops.shape import cat, tril, triu, zeros_of
 
 # --- triangular systems ------------------------------------------------------------------------------------------
 
-TRIANGULAR: dict[tuple[bool, bool, bool], MatrixOp] = {}
-"""The solution of ``a x = b`` by one triangle of a: the upper one or not, with ones on the diagonal or not, of a
-transposed or not."""
+_TRIANGULAR = lapack_kernel("triangular", "systems:triangular", frames.TRIANGULAR)
 
 
-def _triangular(upper: bool, unit: bool, transposed: bool) -> MatrixOp:
-    which = "upper" if upper else "lower"
-    name = f"solve_triangular.{which}{'.unit' * unit}{'.transposed' * transposed}"
-    kernel = lapack_kernel(
-        name.replace(".", "_"), "systems:triangular", frames.TRIANGULAR, upper=upper, unit=unit, transposed=transposed
-    )  # fmt: skip
-    return MatrixOp(
-        name, ("a", "b"), kernel, node="LinalgSolveTriangularBackward0", called="linalg.solve_triangular",
-        saved_as="self B",
-    )  # fmt: skip
+class Triangular(MatrixOp):
+    """The solution of ``a x = b`` by one triangle of a.
+
+    Parameters
+    ----------
+    upper : bool
+        By the upper one.
+    unit : bool
+        With ones on the diagonal.
+    transposed : bool
+        Of a transposed.
+    """
+
+    def __init__(self, upper: bool, unit: bool, transposed: bool) -> None:
+        suffix = ".upper" * upper + ".unit" * unit + ".transposed" * transposed
+        self.which = int(upper), int(unit), int(transposed)
+        super().__init__(
+            f"linalg_solve_triangular{suffix}", ("a", "b"), _TRIANGULAR, called="solve_triangular", saved_as="self B",
+            node="LinalgSolveTriangularBackward0",
+        )  # fmt: skip
+
+    def solved(self, a: Any, b: Any, batch: Any, n: Any, k: Any) -> Any:
+        """The solution."""
+        return self.first_of((a, b), batch, n, k, *self.which)
 
 
-def _derive_triangular(upper: bool, unit: bool, transposed: bool) -> None:
+TRIANGULAR = {which: Triangular(*which) for which in itertools.product((False, True), repeat=3)}
+"""The ops by `upper`, `unit` and `transposed`."""
+
+
+def _derive(upper: bool, unit: bool, transposed: bool) -> None:
     op, other = TRIANGULAR[upper, unit, transposed], TRIANGULAR[upper, unit, not transposed]
     mask, offset = triu if upper else tril, (1 if upper else -1) * unit
 
     @op.vjp("b")
     def _(g, a, batch, n, k):
-        return other.first_of((a, g), batch, n, k)
+        return other.solved(a, g, batch, n, k)
 
     @op.vjp("a")
     def _(g, a, y, batch, n, k):
-        of_b = other.first_of((a, g), batch, n, k)
+        of_b = other.solved(a, g, batch, n, k)
         return -invoke(mask, (times(y, turned(of_b)) if transposed else times(of_b, turned(y)),), offset)
 
 
-_ALL = tuple(itertools.product((False, True), repeat=3))
-for _which in _ALL:
-    TRIANGULAR[_which] = _triangular(*_which)
-for _which in _ALL:
-    _derive_triangular(*_which)
+for _which in TRIANGULAR:
+    _derive(*_which)
 
 
 def _lower(a, b, batch, n, k, unit=False, transposed=False):
-    return TRIANGULAR[False, unit, transposed].first_of((a, b), batch, n, k)
+    return TRIANGULAR[False, unit, transposed].solved(a, b, batch, n, k)
 
 
 def _upper(a, b, batch, n, k, unit=False, transposed=False):
-    return TRIANGULAR[True, unit, transposed].first_of((a, b), batch, n, k)
+    return TRIANGULAR[True, unit, transposed].solved(a, b, batch, n, k)
 
 
 # --- interchanges of rows ----------------------------------------------------------------------------------------
 
 # Those that pivots say turn a matrix into L U; undone, they turn L U into the matrix.
-interchange, interchange_back = (
-    MatrixOp(
-        name, ("x", "pivots"),
-        lapack_kernel(name, "systems:interchange", frames.INTERCHANGE, backwards=backwards), edges=1,
-    )
-    for name, backwards in (("interchange", False), ("interchange_back", True))
-)  # fmt: skip
+_INTERCHANGE = lapack_kernel("interchange", "systems:interchange", frames.INTERCHANGE)
+INTERCHANGE = {
+    backwards: MatrixOp(f"interchange{'_back' * backwards}", ("x", "pivots"), _INTERCHANGE, edges=1)
+    for backwards in (False, True)
+}
 
 
-@interchange.vjp("x")
+def interchanged(x: Any, pivots: Any, batch: Any, n: Any, k: Any, p: Any, backwards: bool = False) -> Any:
+    """Matrices of n rows and k columns with rows interchanged, or put back."""
+    return INTERCHANGE[backwards].first_of((x, pivots), batch, n, k, p, int(backwards))
+
+
+@INTERCHANGE[False].vjp("x")
 def _(g, pivots, batch, n, k, p):
-    return interchange_back.first_of((g, pivots), batch, n, k, p)
+    return interchanged(g, pivots, batch, n, k, p, True)
 
 
-@interchange_back.vjp("x")
+@INTERCHANGE[True].vjp("x")
 def _(g, pivots, batch, n, k, p):
-    return interchange.first_of((g, pivots), batch, n, k, p)
+    return interchanged(g, pivots, batch, n, k, p)
 
 
 # --- general matrices --------------------------------------------------------------------------------------------
 
 inverse = MatrixOp(
     "linalg_inv_ex", ("a",), lapack_kernel("inverse", "systems:inverse", frames.INVERSE), ONE_DIFFERENTIABLE,
-    called="linalg.inv", saved_as="A -> inverse info",
+    called="inv", saved_as="A -> inverse info",
 )  # fmt: skip
 solve = MatrixOp(
     "linalg_solve_ex", ("a", "b"), lapack_kernel("solve", "systems:solve", frames.SOLVE), ONE_DIFFERENTIABLE,
-    called="linalg.solve", saved_as="A B -> result LU pivots info",
+    called="solve", saved_as="A B -> result LU pivots info",
 )  # fmt: skip
 
 
@@ -112,7 +129,7 @@ def _solved_back(g, a, factors, pivots, batch, n, k):
     if not isinstance(g, Symbol):
         return solve.first_of((turned(a), g), batch, n, k)
     # The transposed matrix is P L U, of which the factors hold U and L transposed.
-    x = interchange.first_of((g, pivots), batch, n, k, n)
+    x = interchanged(g, pivots, batch, n, k, n)
     return _lower(factors, _upper(factors, x, batch, n, k, True, True), batch, n, k, False, True)
 
 
@@ -134,7 +151,7 @@ def _lu(shape: str) -> MatrixOp:
     """
     op = MatrixOp(
         "linalg_lu_factor_ex" + {"square": "", "wide": ".wide", "tall": ".tall"}[shape], ("a",), _LU, ONE_DIFFERENTIABLE,
-        node="LinalgLuFactorExBackward0", called="linalg.lu_factor", saved_as="A -> LU pivots info",
+        node="LinalgLuFactorExBackward0", called="lu_factor", saved_as="A -> LU pivots info",
     )  # fmt: skip
 
     @op.vjp("a")
@@ -158,7 +175,7 @@ def _lu(shape: str) -> MatrixOp:
             rest_out = turned(_upper(lu, turned(of_other), batch, k, rest))
         if dim:
             out = placed(out, dim, 0, k, sizes) + placed(rest_out, dim, k, rest, sizes)
-        return interchange_back.first_of((out, y1), batch, m, n, k)
+        return interchanged(out, y1, batch, m, n, k, True)
 
     return op
 
@@ -170,11 +187,11 @@ LU = {shape: _lu(shape) for shape in ("square", "wide", "tall")}
 
 det = MatrixOp(
     "linalg_det", ("a",), lapack_kernel("determinant", "systems:determinant", frames.DETERMINANT),
-    called="linalg.det", saved_as="A",
+    called="det", saved_as="A",
 )  # fmt: skip
 slogdet = MatrixOp(
     "linalg_slogdet", ("a",), lapack_kernel("log_determinant", "systems:log_determinant", frames.LOG_DETERMINANT),
-    called="linalg.slogdet", saved_as="A -> sign logabsdet",
+    called="slogdet", saved_as="A -> sign logabsdet",
 )  # fmt: skip
 cofactors = MatrixOp(
     "cofactors", ("a",), lapack_kernel("cofactors", "systems:cofactors", frames.COFACTORS), node="LinalgDetBackward0"
@@ -225,15 +242,15 @@ slogdet.vjp_sum("a", None, _of_logarithm)
 
 cholesky = MatrixOp(
     "linalg_cholesky_ex", ("a",), lapack_kernel("cholesky", "systems:cholesky", frames.CHOLESKY), ONE_DIFFERENTIABLE,
-    called="linalg.cholesky", saved_as="self -> L info",
+    called="cholesky", saved_as="self -> L info",
 )  # fmt: skip
 ldl = MatrixOp(
     "linalg_ldl_factor_ex", ("a",), lapack_kernel("ldl", "systems:ldl", frames.LDL), ONE_DIFFERENTIABLE,
-    called="linalg.ldl_factor", saved_as="self -> LD pivots info",
+    called="ldl_factor", saved_as="self -> LD pivots info",
 )  # fmt: skip
 ldl_solve = MatrixOp(
     "linalg_ldl_solve", ("a", "pivots", "b"), lapack_kernel("ldl_solve", "systems:ldl_solve", frames.LDL_SOLVE),
-    called="linalg.ldl_solve", saved_as="LD pivots B",
+    called="ldl_solve", saved_as="LD pivots B",
 )  # fmt: skip
 
 
@@ -253,7 +270,7 @@ def _(g, a, pivots, batch, n, k):
 
 exponential = MatrixOp(
     "linalg_matrix_exp", ("a",), lapack_kernel("exponential", "systems:exponential", frames.EXPONENTIAL),
-    called="linalg.matrix_exp", saved_as="self",
+    called="matrix_exp", saved_as="self",
 )  # fmt: skip
 exponential_derivative = MatrixOp(
     "matrix_exp_derivative", ("a", "v"),

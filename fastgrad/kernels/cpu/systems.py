@@ -430,8 +430,8 @@ def lu(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def interchange(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The interchanges of rows that pivots say, or, with the option `backwards`, what undoes them."""
-    size, swap, backwards = itemsize(dtype), _interchange(dtype), kernel.options["backwards"]
+    """The interchanges of rows that pivots say, or, `backwards`, what undoes them."""
+    size, swap = itemsize(dtype), _interchange(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.interchange(frame)
@@ -444,7 +444,7 @@ def interchange(kernel: Any, dtype: int, layout_class: int) -> Builder:
                     return
             out = f.out + i * n * k * size
             memcpy(out, f.x.data + i * n * k * size, n * k * size)
-            swap(out, p, k, pivots, backwards)
+            swap(out, p, k, pivots, f.backwards != 0)
 
     return run, KERNEL
 
@@ -453,16 +453,15 @@ def interchange(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def triangular(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Solutions of ``a x = b`` for a triangle of a, which the options tell of: `upper`, `unit`, `transposed`."""
+    """Solutions of ``a x = b`` for a triangle of a: the `upper` one, with ones on its diagonal (`unit`), `transposed`."""
     size, b = itemsize(dtype), blas(dtype)
-    uplo = UPPER if kernel.options["upper"] else LOWER
-    trans = TRANSPOSE if kernel.options["transposed"] else NO_TRANSPOSE
-    unit = UNIT if kernel.options["unit"] else NOT_UNIT
     solve_here, begin, end = b.triangular, b.begin, b.end
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.triangular(frame)
         n, k = f.n, f.k
+        uplo, unit = UPPER if f.upper else LOWER, UNIT if f.unit else NOT_UNIT
+        trans = TRANSPOSE if f.transposed else NO_TRANSPOSE
         begin(n * max(n, k))
         for i in range(f.batch):
             out = f.out + i * n * k * size
