@@ -591,8 +591,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     Returns
     -------
     (solution, residuals, rank, singular_values)
-        Residuals, for each column of B, if m > n and all matrices have full rank; rank not of "gels"; singular values
-        of "gelsd" and "gelss". What there is none of is empty.
+        Residuals, for each column of B, if m > n and all matrices have full rank, but not of "gelsy"; rank not of "gels";
+        singular values of "gelsd" and "gelss". What there is none of is empty.
 
     Raises
     ------
@@ -603,7 +603,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     --------
     >>> import fastgrad as fg
     >>> A, B = fg.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), fg.tensor([[1.0], [2.0], [3.0]])
-    >>> fg.linalg.lstsq(A, B).residuals
+    >>> fg.linalg.lstsq(A, B, driver="gels").residuals
     tensor([9.])
     """
     name = "linalg.lstsq"
@@ -630,7 +630,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     )
     raise_for(name, info, _no_solution)
     none = empty(0, dtype=A.dtype, device=A.device)
-    full = m > n and (method == "gels" or bool((rank == n).all()))
+    full = m > n and method != "gelsy" and (method == "gels" or bool((rank == n).all()))
     left = ((a @ x - b) ** 2).sum(-2) if full else x.reshape(-1)[:0]
     return LeastSquares(
         x.squeeze(-1) if vector else x, left, empty(0, dtype=rank.dtype) if method == "gels" else rank,

@@ -42,6 +42,7 @@ from fastgrad.native.contracts.frames.linalg import GELS, GELSD, GELSY
 
 U, L, ALL, SOME, NONE, VECTORS, PLAIN = (ord(letter) for letter in "ULASNVN")
 LENGTH = 1  # of a letter
+NOT_FINITE = -4  # what LAPACK says, in some routines, of a matrix that holds NaN
 
 
 # --- symmetric matrices --------------------------------------------------------------------------------------------
@@ -70,7 +71,7 @@ def _each_symmetric(dtype: int, job: int) -> Any:
     """
     size, syevd, wanted = itemsize(dtype), _syevd(dtype), asked(dtype)
     transpose_here, begin, end = blas(dtype).transpose_here, blas(dtype).begin, blas(dtype).end
-    keeps = job == VECTORS
+    keeps, pointer = job == VECTORS, ELEMENTS[dtype].pointer
 
     @njit(**KERNEL)
     def over_batch(f, vectors):  # type: ignore[no-untyped-def]
@@ -92,6 +93,9 @@ def _each_symmetric(dtype: int, job: int) -> Any:
             a = vectors + i * square if keeps else work + length * size
             memcpy(a, f.a.data + i * square, square)
             info = syevd(at, job, f.lower, n, a, f.values + i * n * size, work, length, more, count)
+            values = pointer(f.values + i * n * size)
+            if info == 0 and not values[0] <= values[n - 1]:
+                info = NOT_FINITE
             if keeps:
                 transpose_here(a, n)
             i32s(f.info)[i] = types.int32(info)
