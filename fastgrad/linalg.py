@@ -1,7 +1,7 @@
 """Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
 
-Matrices are of float32 or float64, and any leading dimensions are those of a batch. What LAPACK does is done by the one in
-NumPy's wheel.
+Matrices are of float32 or float64, and any leading dimensions are those of a batch. LAPACK is the one inside of NumPy's
+wheel.
 
 Examples
 --------
@@ -19,19 +19,19 @@ from fastgrad.functions.factors import (
     cholesky_ex,
     eigh,
     eigvalsh,
-    householder_product,
     ldl_factor,
     ldl_factor_ex,
     lu,
     lu_factor,
     lu_factor_ex,
-    qr,
     svd,
     svdvals,
 )
+from fastgrad.functions.least_squares import lstsq, pinv
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.matrices import LinAlgError
 from fastgrad.functions.matrix_functions import cond, matrix_exp, matrix_norm, matrix_power, matrix_rank, norm
+from fastgrad.functions.orthogonal import householder_product, qr
 from fastgrad.functions.plans import planned
 from fastgrad.functions.products import cross_product, multiplied_chain
 from fastgrad.functions.products import powers as _powers
@@ -42,9 +42,7 @@ from fastgrad.functions.systems import (
     inv,
     inv_ex,
     ldl_solve,
-    lstsq,
     lu_solve,
-    pinv,
     slogdet,
     solve,
     solve_ex,

@@ -42,10 +42,12 @@ def need_floats(name: str, x: Any, argument: str = "A", position: int = 1) -> An
         return x
     if code in HALVES:
         raise RuntimeError(
-            f"{name}(): Low precision dtypes not supported. Got {x.dtype.type_name}; convert {argument} with .float()"
+            f"{name}(): Low precision dtypes not supported. Got {x.dtype.type_name}; convert {argument} with "
+            ".float()"
         )
     raise RuntimeError(
-        f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}; convert {argument} with .float()"
+        f"{name}(): Expected a floating point tensor as input. Got {x.dtype.type_name}; convert {argument} with "
+        ".float()"
     )
 
 
@@ -97,9 +99,7 @@ def broadcast(name: str, *matrices: Any) -> tuple[Any, ...]:
     if all(sizes == leading[0] for sizes in leading):
         return matrices
     common = broadcast_sizes(name, *leading)
-    return tuple(
-        x if tuple(x.shape[:-2]) == common else x.expand(*common, *x.shape[-2:]) for x in matrices
-    )
+    return tuple(x if tuple(x.shape[:-2]) == common else x.expand(*common, *x.shape[-2:]) for x in matrices)
 
 
 def turned(x: Any) -> Any:
@@ -115,7 +115,7 @@ def eyes(like: Any, rows: int, columns: int) -> Any:
 def raise_for(
     name: str, info: Any, say: Callable[[int], str], error: type[RuntimeError] = LinAlgError
 ) -> None:
-    """Raise if LAPACK says something of a matrix other than that all is well: of the first one, what `say` makes of it."""
+    """Raise if LAPACK says that something is wrong with a matrix: of the first one, what `say` makes of it."""
     unplanned()
     codes = elements_of(info.detach()).ravel()
     if codes.any():

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.creation import eye
-from fastgrad.functions.factors import eigvalsh, qr, singular_values, svd_of
+from fastgrad.functions.factors import eigvalsh, singular_values, svd_of
+from fastgrad.functions.least_squares import tolerances
 from fastgrad.functions.likeness import randn_like
 from fastgrad.functions.matrices import (
     need_floats,
@@ -16,10 +17,11 @@ from fastgrad.functions.matrices import (
     sizes_of,
     turned,
 )
+from fastgrad.functions.orthogonal import qr
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import wrapped
 from fastgrad.functions.statistics import vector_norm
-from fastgrad.functions.systems import inv, inverse_of, tolerances
+from fastgrad.functions.systems import inv, inverse_of
 from fastgrad.ops import systems
 
 # --- norms ---------------------------------------------------------------------------------------------------------
@@ -70,7 +72,9 @@ def matrix_norm_of(name: str, A: Any, ord: Any, dim: Any, keepdim: Any, dtype: A
     need_tensor(name, A, "A")
     x = need_floats(name, A if dtype is None else A.to(dtype))
     if x.dim() < 2:
-        raise RuntimeError(f"{name}(): The input tensor A must have at least 2 dimensions, but it has {x.dim()}")
+        raise RuntimeError(
+            f"{name}(): The input tensor A must have at least 2 dimensions, but it has {x.dim()}"
+        )
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
         raise RuntimeError(f"{name}(): Order {ord} not supported.")
     if not isinstance(ord, str) and (isinstance(ord, bool) or ord not in _ORDERS):
@@ -129,9 +133,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     need_tensor(name, A, "A")
     dims = None if dim is None else as_dims(name, dim)
     if dims is not None and ord is not None and len(dims) not in (1, 2):
-        raise RuntimeError(
-            f"{name}(): If dim is specified, it must be of length 1 or 2. Got {list(dims)}"
-        )
+        raise RuntimeError(f"{name}(): If dim is specified, it must be of length 1 or 2. Got {list(dims)}")
     if dims is None and ord is not None and A.dim() not in (1, 2):
         raise RuntimeError(
             f"{name}(): If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D."
@@ -180,7 +182,9 @@ def cond(A: Any, p: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     found, info = inverse_of(name, A)
     singular = info != 0
     found = found.masked_fill(singular[..., None, None], 0.0)
-    out = matrix_norm_of(name, A, p, (-2, -1), False, None) * matrix_norm_of(name, found, p, (-2, -1), False, None)
+    out = matrix_norm_of(name, A, p, (-2, -1), False, None) * matrix_norm_of(
+        name, found, p, (-2, -1), False, None
+    )
     return out.masked_fill(singular, math.inf)
 
 
@@ -348,7 +352,9 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> LowRank:  
     m, n = A.shape[-2:]
     q, niter = as_index(name, "q", q), as_index(name, "niter", niter)
     if not 0 <= q <= min(m, n):
-        raise ValueError(f"{name}(): q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+        raise ValueError(
+            f"{name}(): q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
+        )
     if niter < 0:
         raise ValueError(f"{name}(): niter(={niter}) must be non-negative integer")
     tall = A if m >= n else turned(A)  # the smaller side is what is sampled
@@ -382,6 +388,8 @@ def pca_lowrank(A: Any, q: Any = None, center: bool = True, niter: int = 2) -> L
     m, n = need_matrices(name, A).shape[-2:]
     q = min(6, m, n) if q is None else as_index(name, "q", q)
     if not 0 <= q <= min(m, n):
-        raise ValueError(f"{name}(): q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+        raise ValueError(
+            f"{name}(): q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
+        )
     centred = A - A.mean(-2, True) if as_flag(name, "center", center) else A
     return svd_lowrank(centred, q, niter)

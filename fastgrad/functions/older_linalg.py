@@ -7,22 +7,21 @@ from typing import Any, NamedTuple
 from fastgrad.functions.arguments import as_flag, need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.functions.factors import (
+    PLU,
     LUFactors,
     LUFactorsEx,
-    QR,
-    PLU,
     cholesky_of,
     factored,
-    householder,
     need_pivots,
     not_positive,
     permutation,
-    qr as reduced_qr,
     singular_values,
     svd_of,
     triangles,
 )
 from fastgrad.functions.matrices import need_matrices, raise_for, turned
+from fastgrad.functions.orthogonal import QR, householder
+from fastgrad.functions.orthogonal import qr as qr_of
 from fastgrad.functions.public import public
 from fastgrad.functions.systems import solved_by_factors
 
@@ -52,7 +51,7 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 @public()
 def qr(input: Any, some: bool = True) -> QR:
     """The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
-    return reduced_qr(input, "reduced" if as_flag("qr", "some", some) else "complete")
+    return qr_of(input, "reduced" if as_flag("qr", "some", some) else "complete")
 
 
 @public()
@@ -94,7 +93,9 @@ def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> LUFactors | L
     found = factored("lu", input, pivot)
     if as_flag("lu", "get_infos", get_infos):
         return found
-    raise_for("lu", found.info, lambda code: f"U[{code},{code}] is zero, the matrix is singular.", RuntimeError)
+    raise_for(
+        "lu", found.info, lambda code: f"U[{code},{code}] is zero, the matrix is singular.", RuntimeError
+    )
     return LUFactors(found.LU, found.pivots)
 
 

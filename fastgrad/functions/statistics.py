@@ -172,7 +172,9 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
-        nothing = elementwise.masked_fill(x, (x == 0) | (x != 0), 0.0) if records(x) else 0.0  # it has a history, as in PyTorch
+        nothing = (
+            elementwise.masked_fill(x, (x == 0) | (x != 0), 0.0) if records(x) else 0.0
+        )  # it has a history, as in PyTorch
         return sum_((x != 0).to(x.dtype) + nothing, chosen, keepdim)
     if order == 1:
         return sum_(elementwise.absolute(x), chosen, keepdim)
@@ -207,5 +209,7 @@ def _nuclear_norm(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     from fastgrad.functions.matrix_functions import matrix_norm_of  # which calls functions of this module
 
     if dim is None and need_tensor("norm", input).dim() != 2:
-        raise RuntimeError(f"norm(): expected a matrix for the nuclear norm without dim, but got {input.dim()}D")
+        raise RuntimeError(
+            f"norm(): expected a matrix for the nuclear norm without dim, but got {input.dim()}D"
+        )
     return matrix_norm_of("norm", input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype)

@@ -26,8 +26,8 @@ def _qr(wide: bool) -> MatrixOp:
     """The decomposition of matrices of full rank that are as high as wide, or higher; or `wide`.
 
     Of the former, ``dQ = (dA - Q dR) R^-1`` and ``Q' dQ`` is antisymmetric. Of a wide matrix the first columns are QR
-    with the first ones of R, and the others Q R2 (S. Walter and L. Lehmann, Algorithmic differentiation of linear algebra
-    functions with application in optimum experimental design, 2010).
+    with the first ones of R, and the others Q R2 (S. Walter and L. Lehmann, Algorithmic differentiation of linear
+    algebra functions with application in optimum experimental design, 2010).
     """
     op = MatrixOp(
         "linalg_qr.wide" if wide else "linalg_qr", ("a",), _QR, node="LinalgQrBackward0", called="qr",
@@ -66,6 +66,6 @@ householder = MatrixOp(
     NOT_DIFFERENTIABLE, called="householder_product",
 )  # fmt: skip
 reflected = MatrixOp(
-    "reflected", ("a", "tau", "c"), lapack_kernel("reflected", "reflectors:reflected", frames.REFLECTED), NOT_DIFFERENTIABLE,
-    called="ormqr",
+    "reflected", ("a", "tau", "c"), lapack_kernel("reflected", "reflectors:reflected", frames.REFLECTED),
+    NOT_DIFFERENTIABLE, called="ormqr",
 )  # fmt: skip

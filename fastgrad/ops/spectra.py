@@ -1,8 +1,8 @@
 """Eigenvalues of symmetric matrices, singular values, and what is made of them, by LAPACK.
 
 Eigenvectors and singular vectors are determined up to signs, and those of values that occur several times up to a
-rotation; derivatives are those of functions that do not depend on the choice. Where two values are the same, the quotient
-by their difference is left out: it would multiply zero.
+rotation; derivatives are those of functions that do not depend on the choice. Where two values are the same, the
+quotient by their difference is left out: it would multiply zero.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ def _lu(shape: str) -> MatrixOp:
     triu(gU U')) U'^-1. What is left of a matrix that is not square depends on its square part linearly.
     """
     op = MatrixOp(
-        "linalg_lu_factor_ex" + {"square": "", "wide": ".wide", "tall": ".tall"}[shape], ("a",), _LU, ONE_DIFFERENTIABLE,
+        "linalg_lu_factor_ex" + {"square": "", "wide": ".wide", "tall": ".tall"}[shape], ("a",), _LU,
+        ONE_DIFFERENTIABLE,
         node="LinalgLuFactorExBackward0", called="lu_factor", saved_as="A -> LU pivots info",
     )  # fmt: skip
 
@@ -186,19 +187,22 @@ LU = {shape: _lu(shape) for shape in ("square", "wide", "tall")}
 # --- determinants ------------------------------------------------------------------------------------------------
 
 det = MatrixOp(
-    "linalg_det", ("a",), lapack_kernel("determinant", "systems:determinant", frames.DETERMINANT),
+    "linalg_det", ("a",), lapack_kernel("determinant", "determinants:determinant", frames.DETERMINANT),
     called="det", saved_as="A",
 )  # fmt: skip
 slogdet = MatrixOp(
-    "linalg_slogdet", ("a",), lapack_kernel("log_determinant", "systems:log_determinant", frames.LOG_DETERMINANT),
+    "linalg_slogdet", ("a",), lapack_kernel("log_determinant", "determinants:log_determinant", frames.LOG_DETERMINANT),
     called="slogdet", saved_as="A -> sign logabsdet",
 )  # fmt: skip
 cofactors = MatrixOp(
-    "cofactors", ("a",), lapack_kernel("cofactors", "systems:cofactors", frames.COFACTORS), node="LinalgDetBackward0"
+    "cofactors",
+    ("a",),
+    lapack_kernel("cofactors", "determinants:cofactors", frames.COFACTORS),
+    node="LinalgDetBackward0",
 )
 cofactors_derivative = MatrixOp(
     "cofactors_derivative", ("a", "v"),
-    lapack_kernel("cofactors_derivative", "systems:cofactors_derivative", frames.DERIVATIVE),
+    lapack_kernel("cofactors_derivative", "determinants:cofactors_derivative", frames.DERIVATIVE),
     node="LinalgDetBackwardBackward0",
 )  # fmt: skip
 
@@ -269,12 +273,13 @@ def _(g, a, pivots, batch, n, k):
 # --- exponentials ------------------------------------------------------------------------------------------------
 
 exponential = MatrixOp(
-    "linalg_matrix_exp", ("a",), lapack_kernel("exponential", "systems:exponential", frames.EXPONENTIAL),
+    "linalg_matrix_exp", ("a",), lapack_kernel("exponential", "exponentials:exponential", frames.EXPONENTIAL),
     called="matrix_exp", saved_as="self",
 )  # fmt: skip
 exponential_derivative = MatrixOp(
     "matrix_exp_derivative", ("a", "v"),
-    lapack_kernel("exponential_derivative", "systems:exponential_derivative", frames.DERIVATIVE), NOT_DIFFERENTIABLE,
+    lapack_kernel("exponential_derivative", "exponentials:exponential_derivative", frames.DERIVATIVE),
+    NOT_DIFFERENTIABLE,
 )  # fmt: skip
 
 

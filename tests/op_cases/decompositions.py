@@ -5,6 +5,7 @@ Eigenvectors and singular vectors are compared by what does not depend on their 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,7 +63,11 @@ def row(
         dtype = args[0].dtype
         wide = [a.astype(np.float64) if isinstance(a, np.ndarray) else a for a in args]
         out = ref(*wide, **kwargs)
-        return tuple(np.asarray(x).astype(dtype) for x in out) if isinstance(out, tuple) else np.asarray(out).astype(dtype)
+        return (
+            tuple(np.asarray(x).astype(dtype) for x in out)
+            if isinstance(out, tuple)
+            else np.asarray(out).astype(dtype)
+        )
 
     options = {"differentiable": True, "tolerances": TOLERANCES} | options
     return OpCase(name, call, samples, quiet(exact), **options)
@@ -151,8 +156,12 @@ CASES = [
             ((3, 3), (2, 3), {"left": False}),
         ),
         lambda a, b, left=True: (
-            np.linalg.solve(regular(a), b if b.ndim >= 2 and b.shape != a.shape[:-1] else b[..., None]).reshape(
-                np.linalg.solve(regular(a), b if b.ndim >= 2 and b.shape != a.shape[:-1] else b[..., None]).shape
+            np.linalg.solve(
+                regular(a), b if b.ndim >= 2 and b.shape != a.shape[:-1] else b[..., None]
+            ).reshape(
+                np.linalg.solve(
+                    regular(a), b if b.ndim >= 2 and b.shape != a.shape[:-1] else b[..., None]
+                ).shape
                 if b.ndim >= 2 and b.shape != a.shape[:-1]
                 else b.shape
             )
@@ -167,13 +176,13 @@ CASES = [
     row(
         "solve_triangular",
         lambda lib, a, b, upper, **kw: lib.linalg.solve_triangular(regular(a), b, upper=upper, **kw),
-        tuple(
-            ((3, 3), (3, 2) if left else (2, 3), upper, {"left": left, "unitriangular": unit})
-            for upper in (False, True)
-            for left in (False, True)
-            for unit in (False, True)
-        )
-        + (((2, 3, 3), (3, 2), True),),
+        (
+            *(
+                ((3, 3), (3, 2) if left else (2, 3), upper, {"left": left, "unitriangular": unit})
+                for upper, left, unit in itertools.product((False, True), repeat=3)
+            ),
+            ((2, 3, 3), (3, 2), True),
+        ),
         lambda a, b, upper, left=True, unitriangular=False: _by_triangle(
             regular(a), b, upper, left, unitriangular
         ),
@@ -190,10 +199,14 @@ CASES = [
     ),
     row(
         "cholesky_solve",
-        lambda lib, b, l, upper=False: lib.cholesky_solve(b, regular(l).triu() if upper else regular(l).tril(), upper),
+        lambda lib, b, l, upper=False: lib.cholesky_solve(
+            b, regular(l).triu() if upper else regular(l).tril(), upper
+        ),
         (((3, 2), (3, 3)), ((3, 2), (3, 3), {"upper": True}), ((2, 3, 1), (2, 3, 3))),
         lambda b, l, upper=False: np.linalg.solve(
-            turned(np.triu(regular(l))) @ np.triu(regular(l)) if upper else np.tril(regular(l)) @ turned(np.tril(regular(l))),
+            turned(np.triu(regular(l))) @ np.triu(regular(l))
+            if upper
+            else np.tril(regular(l)) @ turned(np.tril(regular(l))),
             b,
         ),
     ),
@@ -244,7 +257,9 @@ CASES = [
         "cholesky",
         lambda lib, x, upper=False: lib.linalg.cholesky(definite(x), upper=upper),
         (*SQUARE, ((3, 3), {"upper": True})),
-        lambda x, upper=False: turned(np.linalg.cholesky(definite(x))) if upper else np.linalg.cholesky(definite(x)),
+        lambda x, upper=False: (
+            turned(np.linalg.cholesky(definite(x))) if upper else np.linalg.cholesky(definite(x))
+        ),
         forms={"ex": lambda lib, x, upper=False: lib.linalg.cholesky_ex(definite(x), upper=upper).L},
     ),
     row(
@@ -254,7 +269,9 @@ CASES = [
         lu_of,
         strided=False,  # with equal rows a matrix is singular
         forms={"ex": lambda lib, x: lib.linalg.lu_factor_ex(x).LU},
-        errors=[bad("singular", lambda lib, x: lib.linalg.lu_factor(x), ((2, 2),), "lu_factor", "U\\[2,2\\]")],
+        errors=[
+            bad("singular", lambda lib, x: lib.linalg.lu_factor(x), ((2, 2),), "lu_factor", "U\\[2,2\\]")
+        ],
     ),
     row(
         "lu",
@@ -272,7 +289,9 @@ CASES = [
             ((3, 3), (2, 3), {"left": False, "adjoint": True}),
             ((2, 3, 3), (3, 2)),
         ),
-        lambda a, b, left=True, adjoint=False: _by_matrix(turned(regular(a)) if adjoint else regular(a), b, left),
+        lambda a, b, left=True, adjoint=False: _by_matrix(
+            turned(regular(a)) if adjoint else regular(a), b, left
+        ),
     ),
     row(
         "ldl_factor",
@@ -309,7 +328,12 @@ CASES = [
         lambda x: _abs(np.linalg.eigh(symmetric(x))),
         forms={"upper": lambda lib, x: _abs(lib.linalg.eigh(symmetric(x), "U"))},
     ),
-    row("eigvalsh", lambda lib, x: lib.linalg.eigvalsh(symmetric(x)), SQUARE, lambda x: np.linalg.eigvalsh(symmetric(x))),
+    row(
+        "eigvalsh",
+        lambda lib, x: lib.linalg.eigvalsh(symmetric(x)),
+        SQUARE,
+        lambda x: np.linalg.eigvalsh(symmetric(x)),
+    ),
     row(
         "svd",
         lambda lib, x: _abs(lib.linalg.svd(x, full_matrices=False)),
@@ -370,10 +394,13 @@ CASES = [
     ),
     row(
         "matrix_norm",
-        lambda lib, x, ord, dim=(-2, -1), keepdim=False: lib.linalg.matrix_norm(x, ord, dim, keepdim),
-        tuple(((3, 2), o) for o in ("fro", "nuc", 1, -1, 2, -2, float("inf"), -float("inf")))
-        + (((2, 3, 2), "nuc", {"dim": (0, 2), "keepdim": True}), ((2, 3, 2), 1, {"dim": (2, 0)})),
-        lambda x, ord, dim=(-2, -1), keepdim=False: np.linalg.norm(x, ord, dim, keepdim),
+        lambda lib, x, order, dim=(-2, -1), keepdim=False: lib.linalg.matrix_norm(x, order, dim, keepdim),
+        (
+            *(((3, 2), order) for order in ("fro", "nuc", 1, -1, 2, -2, float("inf"), -float("inf"))),
+            ((2, 3, 2), "nuc", {"dim": (0, 2), "keepdim": True}),
+            ((2, 3, 2), 1, {"dim": (2, 0)}),
+        ),
+        lambda x, order, dim=(-2, -1), keepdim=False: np.linalg.norm(x, order, dim, keepdim),
         errors=[bad("order", lambda lib, x: lib.linalg.matrix_norm(x, 3), ((2, 2),), "matrix_norm", "3")],
     ),
     row(
@@ -445,4 +472,9 @@ def _ldl(x: np.ndarray) -> np.ndarray:
 
 
 def _cond(x: np.ndarray, p: Any) -> np.ndarray:
-    return np.linalg.norm(x, p if p is not None else 2) * np.linalg.norm(np.linalg.inv(x), p if p is not None else 2) if p != -2 else np.linalg.cond(x, -2)
+    return (
+        np.linalg.norm(x, p if p is not None else 2)
+        * np.linalg.norm(np.linalg.inv(x), p if p is not None else 2)
+        if p != -2
+        else np.linalg.cond(x, -2)
+    )

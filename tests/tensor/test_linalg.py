@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -86,13 +85,9 @@ RAISES: tuple[tuple[Callable[[], Any], type[Exception], str], ...] = (
 
 
 def test_what_fails_says_why():
-    for k, (call, kind, text) in enumerate(RAISES):
-        try:
+    for call, kind, text in RAISES:
+        with pytest.raises(kind, match=text):
             call()
-        except Exception as error:
-            assert isinstance(error, kind) and re.search(text, str(error)), (k, error)
-        else:
-            raise AssertionError(f"{k}: {text}")
     assert issubclass(L.LinAlgError, RuntimeError)
 
 
@@ -175,7 +170,7 @@ def test_equal_values_leave_no_nan():
     (vectors @ values.diag() @ vectors.mT).sum().backward()
     assert x.grad.isfinite().all()
     y = fg.eye(3, dtype=fg.float64).requires_grad_()
-    u, s, vh = L.svd(y)
+    u, _s, vh = L.svd(y)
     (u @ vh).sum().backward()
     assert y.grad.isfinite().all()
 
@@ -187,7 +182,15 @@ def test_nothing_at_all():
     """Matrices without elements, and batches without matrices."""
     for shape in ((0, 0), (0, 2, 2), (3, 0, 0)):
         x = fg.zeros(shape, requires_grad=True)
-        for out in (L.inv(x), L.det(x), L.cholesky(x), L.eigh(x).eigenvalues, L.matrix_exp(x), L.lu(x).U, L.solve(x, x)):
+        for out in (
+            L.inv(x),
+            L.det(x),
+            L.cholesky(x),
+            L.eigh(x).eigenvalues,
+            L.matrix_exp(x),
+            L.lu(x).U,
+            L.solve(x, x),
+        ):
             out.sum().backward()
         assert x.grad.shape == x.shape
     assert L.det(fg.zeros(0, 0)).item() == 1
@@ -216,7 +219,7 @@ def test_large_matrices_and_batches():
         assert same(a @ L.solve(a, a), a)
         values, vectors = L.eigh(a)
         assert same(a @ vectors, vectors * values[..., None, :])
-        p, l, u = L.lu(a)  # noqa: E741
+        p, l, u = L.lu(a)
         assert same(p @ l @ u, a)
         q, r = L.qr(a)
         assert same(q @ r, a)
@@ -247,20 +250,37 @@ def calls(lib: ModuleType) -> list[Any]:
     out: list[Any] = [lib.linalg.norm(a), lib.linalg.norm(a, dim=0), lib.linalg.norm(a, 1, keepdim=True)]
     out += [lib.linalg.norm(tensor(3), o) for o in (0, 1, 2.5, math.inf, -1)]
     out += [lib.norm(a, "nuc"), lib.norm(tensor(2, 3, 4), "nuc", dim=(0, 2), keepdim=True)]
-    out += [lib.linalg.matrix_rank(low), lib.linalg.matrix_rank(low, atol=100.0), lib.linalg.matrix_rank(a, hermitian=True)]
-    out += [lib.linalg.matrix_rank(low, tol=1e-3), lib.linalg.matrix_rank(low, rtol=lib.tensor(0.9, dtype=lib.float64))]
+    out += [
+        lib.linalg.matrix_rank(low),
+        lib.linalg.matrix_rank(low, atol=100.0),
+        lib.linalg.matrix_rank(a, hermitian=True),
+    ]
+    out += [
+        lib.linalg.matrix_rank(low, tol=1e-3),
+        lib.linalg.matrix_rank(low, rtol=lib.tensor(0.9, dtype=lib.float64)),
+    ]
     out += [lib.linalg.pinv(low), lib.linalg.pinv(low, 0.5), lib.linalg.pinv(a + a.mT, hermitian=True)]
     out += [lib.linalg.pinv(lib.stack([a, a]), atol=lib.tensor([0.1, 2.0], dtype=lib.float64))]
-    for driver, (x, y) in itertools.product((None, "gels", "gelsd", "gelss"), ((tall, tensor(4, 1)), (wide, tensor(2, 1)))):
+    for driver, (x, y) in itertools.product(
+        (None, "gels", "gelsd", "gelss"), ((tall, tensor(4, 1)), (wide, tensor(2, 1)))
+    ):
         out += list(lib.linalg.lstsq(x, y, driver=driver))
     out += list(lib.linalg.lstsq(tall, tensor(4)))
-    out += list(lib.linalg.lu_factor(tall)) + list(lib.linalg.lu(wide)) + list(lib.lu_unpack(*lib.linalg.lu_factor(a)))
+    out += (
+        list(lib.linalg.lu_factor(tall))
+        + list(lib.linalg.lu(wide))
+        + list(lib.lu_unpack(*lib.linalg.lu_factor(a)))
+    )
     out += list(lib.lu_unpack(*lib.linalg.lu_factor(a), unpack_data=False))
-    out += list(lib.linalg.ldl_factor(a + a.mT)) + [lib.linalg.ldl_solve(*lib.linalg.ldl_factor(a + a.mT), b)]
+    out += [*list(lib.linalg.ldl_factor(a + a.mT)), lib.linalg.ldl_solve(*lib.linalg.ldl_factor(a + a.mT), b)]
     out += [lib.lu_solve(b, *lib.linalg.lu_factor(a)), b.lu_solve(*lib.linalg.lu_factor(a))]
-    out += list(lib.geqrf(wide)) + [lib.ormqr(*lib.geqrf(tall), tensor(4, 3), True, True)]
+    out += [*list(lib.geqrf(wide)), lib.ormqr(*lib.geqrf(tall), tensor(4, 3), True, True)]
     out += [lib.linalg.qr(tall, "r").Q, lib.linalg.qr(tall, "r").R, lib.linalg.matrix_power(a, -3)]
-    out += [lib.linalg.eigvalsh(a + a.mT, "U"), lib.linalg.cond(tall), lib.linalg.vander(lib.tensor(2.0), N=3)]
+    out += [
+        lib.linalg.eigvalsh(a + a.mT, "U"),
+        lib.linalg.cond(tall),
+        lib.linalg.vander(lib.tensor(2.0), N=3),
+    ]
     out += [lib.svd(a, compute_uv=False).U, lib.linalg.matrix_exp(a * 20) / 1e9, lib.linalg.slogdet(a * 0)[1]]
     return out
 

@@ -191,9 +191,9 @@ def with_one_thread(symbols: tuple[str, ...]) -> tuple[Any, Any]:
 
 
 def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
-    from numba import njit, types
+    from numba import types
 
-    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
+    from fastgrad.kernels.dtypes import ELEMENTS
     from fastgrad.native.base.intrinsics import address_of
 
     begin, end = with_one_thread(symbols)

@@ -2,9 +2,9 @@
 
 Note [Matrices by columns]: LAPACK's matrices lie by columns, ours by rows, so that what it gets is the transposed
 matrix. Most kernels need not move anything for that: a symmetric matrix is itself, a QR decomposition is an LQ
-decomposition of the transposed matrix with the same reflectors in the same places, U and V of a singular value
-decomposition change places, and the factors of the transposed matrix solve systems with the matrix itself. Only where
-factors are the result (`lu_factor`, `ldl_factor`) or there is no such form (`lstsq`) are matrices transposed, in blocks.
+decomposition of the transposed matrix with the same reflectors in the same places, U and V change places, and the
+factors of the transposed matrix solve systems with the matrix itself. Only where factors are the result (`lu_factor`,
+`ldl_factor`) or there is no such form (`lstsq`) are matrices transposed, in blocks.
 
 Note [Arguments of LAPACK]: all of them are addresses. Kernels keep integers and letters in words of their stack, by
 the names below, and pass ``at + 8 * place``. Lengths of letters stand behind the arguments, as Fortran's compilers
@@ -21,7 +21,7 @@ from numba import njit, types
 
 from fastgrad.kernels.cpu.gemm import find_blas, with_one_thread
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import advance, c_free, malloc, stack_words, words
+from fastgrad.native.base.intrinsics import advance, c_free, malloc, stack_words
 from fastgrad.native.contracts.element_types import FLOAT32, ITEMSIZES
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
@@ -58,7 +58,7 @@ def _prefix() -> str:
 
 
 def routine(name: str, dtype: int, n_arguments: int) -> Any:
-    """A routine of LAPACK by its name without the letter of the dtype; behind its arguments stand lengths of letters."""
+    """A routine of LAPACK, by its name without the letter of the dtype; lengths of letters count as arguments."""
     symbol = f"{_prefix()}{'s' if dtype == FLOAT32 else 'd'}{name}_64_"
     if not llvm.address_of_symbol(symbol):
         raise NotImplementedError(f"NumPy's OpenBLAS has no {symbol}; install NumPy from PyPI")

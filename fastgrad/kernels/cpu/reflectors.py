@@ -8,13 +8,13 @@ from numba import njit
 
 from fastgrad.kernels.cpu.lapack import (
     INFO,
-    K,
     LDA,
     LDC,
     LWORK,
     QUERY,
     SIDE,
     TRANS,
+    K,
     M,
     N,
     arguments,
@@ -63,7 +63,13 @@ def _orglq(dtype: int) -> Any:
 def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """As many columns of Q and rows of R as the frame says."""
     element, size = ELEMENTS[dtype], itemsize(dtype)
-    pointer, zero, gelqf, orglq, wanted = element.pointer, element.constant(0), _gelqf(dtype), _orglq(dtype), asked(dtype)
+    pointer, zero, gelqf, orglq, wanted = (
+        element.pointer,
+        element.constant(0),
+        _gelqf(dtype),
+        _orglq(dtype),
+        asked(dtype),
+    )
     begin, end = blas(dtype).begin, blas(dtype).end
 
     @njit(**LOOP)

@@ -10,7 +10,6 @@ from numba import njit, types
 from fastgrad.kernels.cpu.lapack import (
     INFO,
     JOB,
-    K,
     LDA,
     LDB,
     LDC,
@@ -22,6 +21,7 @@ from fastgrad.kernels.cpu.lapack import (
     TRANS,
     TRANSPOSE,
     UPLO,
+    K,
     M,
     N,
     arguments,
@@ -55,7 +55,14 @@ def _syevd(dtype: int) -> Any:
     @njit(**KERNEL)
     def syevd(at, job, lower, n, a, values, work, lwork, iwork, liwork):  # type: ignore[no-untyped-def]
         w = words(at)
-        w[JOB], w[UPLO], w[N], w[LDA], w[LWORK], w[LIWORK] = job, U if lower else L, n, max(n, 1), lwork, liwork
+        w[JOB], w[UPLO], w[N], w[LDA], w[LWORK], w[LIWORK] = (
+            job,
+            U if lower else L,
+            n,
+            max(n, 1),
+            lwork,
+            liwork,
+        )
         lapack(
             by(at, JOB), by(at, UPLO), by(at, N), a, by(at, LDA), values, work, by(at, LWORK), iwork, by(at, LIWORK),
             by(at, INFO), LENGTH, LENGTH,
@@ -298,7 +305,14 @@ def _least(dtype: int) -> Any:
     def solve(at, method, m, n, k, a, b, values, pivots, work, lwork):  # type: ignore[no-untyped-def]
         w = words(at)
         w[TRANS], w[M], w[N], w[K], w[LDA], w[LDB], w[LWORK] = PLAIN, m, n, k, max(m, 1), max(m, n, 1), lwork
-        rows, columns, right, lda, ldb, size = by(at, M), by(at, N), by(at, K), by(at, LDA), by(at, LDB), by(at, LWORK)
+        rows, columns, right, lda, ldb, size = (
+            by(at, M),
+            by(at, N),
+            by(at, K),
+            by(at, LDA),
+            by(at, LDB),
+            by(at, LWORK),
+        )
         rcond, rank, info = by(at, RCOND), by(at, RANK), by(at, INFO)
         if method == GELS:
             gels(by(at, TRANS), rows, columns, right, a, lda, b, ldb, work, size, info, LENGTH)

@@ -117,7 +117,7 @@ def batch_step(h):
 
 @native
 def gemm_operand(h):
-    """Matrices whose rows or columns are contiguous, equally far apart: the tensor itself (one more reference) or a copy.
+    """Matrices, equally far apart, with contiguous rows or columns: the tensor itself (counted once more) or a copy.
 
     Of a vector, as one row or one column, the elements are.
     """

@@ -31,8 +31,8 @@ def batch_of(position: int, *integers: int) -> int:
     the call by their numbers.
     """
     word = position
-    for k, number in enumerate(integers):
-        word |= (number + 1) << INPUT_BITS + k * INTEGER_BITS
+    for k, which in enumerate(integers):
+        word |= (which + 1) << INPUT_BITS + k * INTEGER_BITS
     return BATCH_OF - word
 
 

@@ -52,9 +52,7 @@ COFACTORS = _frame("cofactors", {"out": "n n"}, {"a": "n n"}, "n")
 # `k` is the smaller one of m and n, `rest` the difference of the two.
 LU = _frame("lu", {"out": "m n", "pivots": "k", **_INFO}, {"a": "m n"}, "m n k rest")
 INTERCHANGE = _frame("interchange", {"out": "n k"}, {"x": "n k", "pivots": "p"}, "n k p backwards")
-TRIANGULAR = _frame(
-    "triangular", {"out": "n k"}, {"a": "n n", "b": "n k"}, "n k upper unit transposed"
-)
+TRIANGULAR = _frame("triangular", {"out": "n k"}, {"a": "n n", "b": "n k"}, "n k upper unit transposed")
 CHOLESKY = _frame("cholesky", {"out": "n n", **_INFO}, {"a": "n n"}, "n")
 LDL = _frame("ldl", {"out": "n n", "pivots": "n", **_INFO}, {"a": "n n"}, "n")
 LDL_SOLVE = _frame("ldl_solve", {"out": "n k"}, {"a": "n n", "pivots": "n", "b": "n k"}, "n k")
