@@ -39,20 +39,9 @@ _PADE = {
 }  # fmt: skip
 
 
-def _exponential(dtype: int) -> Any:
-    """``expm(at, out, a, n, work, pivots)``; the work is of 6 matrices. Higher powers come by Horner's rule."""
-    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
-    pointer, constant = element.pointer, element.constant
-    numerator, largest = _PADE[size]
-    coefficients = tuple(constant(c) for c in numerator)
-    half, one, zero, nan = (constant(c) for c in (0.5, 1, 0, np.nan))
-    degree = len(coefficients) - 1
-    getrf, swap = lu_factors(dtype), interchanges(dtype)
-    multiply, triangular = b.product, b.triangular
-
-    @njit(**KERNEL)
-    def times(to, x, y, n):  # type: ignore[no-untyped-def]
-        multiply(NO_TRANSPOSE, NO_TRANSPOSE, n, n, n, x, n, y, n, to, n)
+def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
+    """The largest sum of a row's absolute values, and what is done with elements one by one."""
+    zero = ELEMENTS[dtype].constant(0)
 
     @njit(**KERNEL)
     def norm(p, n):  # type: ignore[no-untyped-def]
@@ -80,6 +69,16 @@ def _exponential(dtype: int) -> Any:
         for i in range(n):
             x[i], y[i] = x[i] + y[i], x[i] - y[i]
 
+    return norm, scaled, add_diagonal, sum_and_difference
+
+
+def _polynomial(dtype: int, times: Any) -> Any:
+    """Polynomials of the square of a matrix, for `times` that multiplies matrices."""
+    element = ELEMENTS[dtype]
+    pointer, coefficients = element.pointer, tuple(element.constant(c) for c in _PADE[itemsize(dtype)][0])
+    degree = len(coefficients) - 1
+    _, scaled, add_diagonal, _ = _elements(dtype)
+
     @njit(**KERNEL)
     def polynomial(to, spare, square, n, parity):  # type: ignore[no-untyped-def]
         """The coefficients of one parity as a polynomial of the square, by Horner's rule; where it lies."""
@@ -91,6 +90,25 @@ def _exponential(dtype: int) -> Any:
             to, spare = spare, to
             add_diagonal(pointer(to), n, coefficients[j])
         return to
+
+    return polynomial
+
+
+def _exponential(dtype: int) -> Any:
+    """``expm(at, out, a, n, work, pivots)``; the work is of 6 matrices. Higher powers come by Horner's rule."""
+    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
+    pointer, constant = element.pointer, element.constant
+    largest = _PADE[size][1]
+    half, one, zero, nan = (constant(c) for c in (0.5, 1, 0, np.nan))
+    getrf, swap = lu_factors(dtype), interchanges(dtype)
+    multiply, triangular = b.product, b.triangular
+
+    @njit(**KERNEL)
+    def times(to, x, y, n):  # type: ignore[no-untyped-def]
+        multiply(NO_TRANSPOSE, NO_TRANSPOSE, n, n, n, x, n, y, n, to, n)
+
+    norm, scaled, _, sum_and_difference = _elements(dtype)
+    polynomial = _polynomial(dtype, times)
 
     @njit(**KERNEL)
     def expm(at, out, a, n, work, pivots):  # type: ignore[no-untyped-def]

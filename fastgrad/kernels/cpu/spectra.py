@@ -327,11 +327,9 @@ def _least(dtype: int) -> Any:
     return solve
 
 
-def least_squares(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The x of least norm for which ``a x - b`` has the least norm."""
-    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
-    pointer, scalar, least, wanted = element.pointer, element.scalar, _least(dtype), asked(dtype)
-    transpose, begin, end = b.transpose, b.begin, b.end
+def _sides(dtype: int) -> tuple[Any, Any]:
+    """The functions that bring right sides into columns, and solutions back."""
+    pointer = ELEMENTS[dtype].pointer
 
     @njit(**KERNEL)
     def columns_to(to, x, rows, k, longest):  # type: ignore[no-untyped-def]
@@ -347,6 +345,15 @@ def least_squares(kernel: Any, dtype: int, layout_class: int) -> Builder:
         for i in range(rows):
             for j in range(k):
                 target[i * k + j] = source[j * longest + i]
+
+    return columns_to, rows_to
+
+
+def least_squares(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The x of least norm for which ``a x - b`` has the least norm."""
+    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
+    pointer, scalar, least, wanted = element.pointer, element.scalar, _least(dtype), asked(dtype)
+    transpose, begin, end, (columns_to, rows_to) = b.transpose, b.begin, b.end, _sides(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.least_squares(frame)
