@@ -1,4 +1,7 @@
-"""Linear algebra under PyTorch's names: products of vectors and matrices, norms of vectors.
+"""Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
+
+Matrices are of float32 or float64, and any leading dimensions are those of a batch. LAPACK is the one inside of NumPy's
+wheel.
 
 Examples
 --------
@@ -11,12 +14,42 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.factors import (
+    cholesky,
+    cholesky_ex,
+    eigh,
+    eigvalsh,
+    ldl_factor,
+    ldl_factor_ex,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    svd,
+    svdvals,
+)
+from fastgrad.functions.least_squares import lstsq, pinv
 from fastgrad.functions.linalg import matmul
+from fastgrad.functions.matrices import LinAlgError
+from fastgrad.functions.matrix_functions import cond, matrix_exp, matrix_norm, matrix_power, matrix_rank, norm
+from fastgrad.functions.orthogonal import householder_product, qr
 from fastgrad.functions.plans import planned
-from fastgrad.functions.products import cross_product, matrix_power, multiplied_chain
+from fastgrad.functions.products import cross_product, multiplied_chain
 from fastgrad.functions.products import powers as _powers
 from fastgrad.functions.shape import diagonal as _diagonal
 from fastgrad.functions.statistics import vector_norm
+from fastgrad.functions.systems import (
+    det,
+    inv,
+    inv_ex,
+    ldl_solve,
+    lu_solve,
+    slogdet,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
 from fastgrad.module_names import getattr_of as _getattr_of
 
 
@@ -66,10 +99,79 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 @planned
 def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     """The powers 0 to ``N - 1`` of elements, along a new last dimension."""
-    last = x.shape[-1] if need_tensor("linalg.vander", x, "x").dim() else 1
+    x = x if need_tensor("linalg.vander", x, "x").dim() else x.reshape(1)
+    last = x.shape[-1]
     return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
 
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_power", "multi_dot", "vander", "vecdot", "vector_norm"]
+def eig(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """Eigenvalues and eigenvectors of square matrices, which are complex: not supported.
+
+    Raises
+    ------
+    NotImplementedError
+    """
+    raise NotImplementedError(
+        "linalg.eig(): its results are complex, and there are no complex tensors; linalg.eigh is for symmetric matrices"
+    )
+
+
+def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """Eigenvalues of square matrices, which are complex: not supported.
+
+    Raises
+    ------
+    NotImplementedError
+    """
+    raise NotImplementedError(
+        "linalg.eigvals(): its results are complex, and there are no complex tensors; linalg.eigvalsh is for symmetric "
+        "matrices"
+    )
+
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]
 
 __getattr__ = _getattr_of(__name__)

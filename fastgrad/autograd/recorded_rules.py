@@ -21,7 +21,7 @@ from fastgrad.ops.registry import Op, Recorded
 from fastgrad.ops.rules import argument, parameters
 from fastgrad.ops.shape import copy_slices
 
-_OP, _N_IN, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "flags"))
+_OP, _N_IN, _N_OUT, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "n_out", "flags"))
 _N_ATTRS = NODE.fields["n_attrs"][0]
 _TENSOR_FLAGS, _DTYPE = (TENSOR.fields[name][0] for name in ("flags", "dtype"))
 
@@ -173,14 +173,15 @@ class _Node:
 def _saved(node: Any, place: int) -> Any:
     """What a node saved in a place, with the history that it had; a number of the call as a Python number.
 
-    Of several outputs only the first has a gradient: the others are indices, or facts of the forward pass.
+    Of several outputs those that have no gradient are indices, or facts of the forward pass.
     """
     if place < SAVED_INPUTS:
         value = saved_value(node, place, place)
         number = value is not None and rt.field(value, _TENSOR_FLAGS) & WRAPPED_NUMBER
         return value.item() if number else value
-    value = saved_value(node, place)
-    return rt.attach_output(node, 0, value) if value is not None and place == SAVED_INPUTS else value
+    value, number = saved_value(node, place), place - SAVED_INPUTS
+    recorded = value is not None and value.is_floating_point() and number < rt.node_field(node, _N_OUT)
+    return rt.attach_output(node, number, value) if recorded else value
 
 
 def _saves(node: Any, op: Op) -> bool:

@@ -9,7 +9,6 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor, need_tensors, records
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.complex_numbers import conj
-from fastgrad.functions.creation import eye
 from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.linalg import addmm, bmm, dot, mm, mv, outer
 from fastgrad.functions.plans import planned
@@ -257,41 +256,6 @@ def chain_matmul(*matrices: Any) -> Any:
     if not found:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     return found[0] if len(found) == 1 else multiplied_chain("chain_matmul", found)
-
-
-@public()
-def matrix_power(input: Any, n: int) -> Any:
-    """A square matrix, or each of a batch, multiplied `n` times with itself.
-
-    Raises
-    ------
-    NotImplementedError
-        If `n` is negative.
-    RuntimeError
-        If the matrices are not square.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.matrix_power(fg.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
-    tensor([[1., 3.],
-            [0., 1.]])
-    """
-    sizes = need_tensor("matrix_power", input).shape
-    n = as_index("matrix_power", "n", n)
-    if len(sizes) < 2 or sizes[-1] != sizes[-2]:
-        raise RuntimeError(f"matrix_power(): A must be batches of square matrices, but got {list(sizes)}")
-    if n < 0:
-        raise NotImplementedError("matrix_power(): negative powers are not supported")
-    if n == 0:
-        return input.clone().copy_(eye(sizes[-1], dtype=input.dtype, device=input.device))
-    result, base = None, input
-    while n:
-        if n & 1:
-            result = base if result is None else result @ base
-        n >>= 1
-        base = base @ base if n else base
-    return result.clone() if result is input else result  # type: ignore[attr-defined]
 
 
 @public()

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import as_dims, as_flag, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.complex_numbers import imag, real
 from fastgrad.functions.index import where
@@ -186,12 +186,23 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
-        return sum_((x != 0).to(x.dtype), chosen, keepdim)
+        nothing = (
+            elementwise.masked_fill(x, (x == 0) | (x != 0), 0.0) if records(x) else 0.0
+        )  # it has a history, as in PyTorch
+        return sum_((x != 0).to(x.dtype) + nothing, chosen, keepdim)
     if order == 1:
         return sum_(elementwise.absolute(x), chosen, keepdim)
-    total = sum_(elementwise.absolute(x) ** order, chosen, keepdim)
+    total = sum_(_powers(x, order), chosen, keepdim)
     nothing = total == 0  # where the root would have an infinite slope, the gradient is zero
     return where(nothing, total.detach() ** (1.0 / order), where(nothing, 1.0, total) ** (1.0 / order))
+
+
+def _powers(x: Any, order: float) -> Any:
+    """Powers of absolute values, whose derivative is zero where these are."""
+    if order >= 1:
+        return elementwise.absolute(x) ** order
+    zero = x == 0
+    return where(zero, 0.0 if order > 0 else math.inf, where(zero, 1.0, elementwise.absolute(x)) ** order)
 
 
 @public()
@@ -199,13 +210,20 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`.
 
-    Raises
-    ------
-    NotImplementedError
-        For the nuclear norm.
+    "nuc" is the sum of the singular values of matrices: see `linalg.matrix_norm`.
     """
-    if p == "nuc":
-        raise NotImplementedError("norm(): the nuclear norm is not supported; p may be a number or 'fro'")
+    if isinstance(p, str) and p == "nuc":
+        return _nuclear_norm(input, dim, keepdim, dtype)
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm(): expected p to be a number or 'fro', but got {p!r}")
     return _norm("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+
+
+def _nuclear_norm(input: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+    from fastgrad.functions.matrix_functions import matrix_norm_of  # which calls functions of this module
+
+    if dim is None and need_tensor("norm", input).dim() != 2:
+        raise RuntimeError(
+            f"norm(): expected a matrix for the nuclear norm without dim, but got {input.dim()}D"
+        )
+    return matrix_norm_of("norm", input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype)

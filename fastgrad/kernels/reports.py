@@ -8,7 +8,7 @@ from numba import njit
 
 from fastgrad.kernels.dtypes import INLINE
 from fastgrad.native.base import frames
-from fastgrad.native.contracts.frame import INDEX_OUTSIDE, NO_PROBABILITY_THERE
+from fastgrad.native.contracts.frame import INDEX_OUTSIDE, NO_PROBABILITY_THERE, NO_ROOM
 
 Builder = tuple[Any, dict[str, Any]]
 
@@ -26,3 +26,9 @@ def report_index(f, index, size):  # type: ignore[no-untyped-def]
 def report_no_probability(f):  # type: ignore[no-untyped-def]
     """Say that an element does not lie in [0, 1]."""
     frames.report(f.status).kind = NO_PROBABILITY_THERE
+
+
+@njit(**INLINE)
+def report_no_room(f):  # type: ignore[no-untyped-def]
+    """Say that there is no memory for what the kernel works with."""
+    frames.report(f.status).kind = NO_ROOM

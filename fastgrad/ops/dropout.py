@@ -11,7 +11,6 @@ from fastgrad.native.contracts.ops import (
     ONE_DIFFERENTIABLE,
     SHAPE_FRAMED,
     STRUCTURED,
-    WITH_MASK,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
@@ -21,7 +20,7 @@ dropout = Op(
     "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*outputs"),
     kernel=Kernel("dropout", "dropout:forward", frame=DROPOUT, dtypes=FLOATS), forward=SHAPE_FRAMED, n_out=2,
     saved_as="input -> result0 result1",
-    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | WITH_MASK | AS_OPERANDS | DRAWS, node="NativeDropoutBackward0",
+    flags=FLOAT_ONLY | ONE_DIFFERENTIABLE | AS_OPERANDS | DRAWS, node="NativeDropoutBackward0",
 )  # fmt: skip
 dropout_backward = Op(
     "dropout_backward", STRUCTURED, ("v", "mask"), (*DROPOUT_AGAIN.names_of("integers"), "*outputs"),

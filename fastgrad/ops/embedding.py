@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD, ROWS_OF
 from fastgrad.native.contracts.frames.layers import BAG, BAG_FACTORS, BAG_MAXIMA, BAG_TABLE
-from fastgrad.native.contracts.ops import FLOAT_ONLY, NOT_DIFFERENTIABLE, OUT_INT64, SHAPE_FRAMED, STRUCTURED
+from fastgrad.native.contracts.ops import FLOAT_ONLY, NOT_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -84,7 +84,7 @@ embedding_bag_factors = _bag_op(
 embedding_bag_maxima = Op(
     "embedding_bag_maxima", STRUCTURED, ("weight", "indices", "bounds"), (*BAG_MAXIMA.names_of("integers"), "*outputs"),
     kernel=Kernel("embedding_bag_maxima", "bags:maxima", frame=BAG_MAXIMA, dtypes=WIDE), forward=SHAPE_FRAMED,
-    flags=FLOAT_ONLY | OUT_INT64 | NOT_DIFFERENTIABLE, edges=1, called="embedding_bag",
+    flags=FLOAT_ONLY | NOT_DIFFERENTIABLE, edges=1, called="embedding_bag",
 )  # fmt: skip
 
 

@@ -92,12 +92,12 @@ def _rules_of(left, right, scaled):
 
 @bmm.vjp("a")
 def _(g, b):
-    return invoke(bmm, (g, invoke(transpose, (b,), 1, 2)))
+    return invoke(bmm, (g, invoke(transpose, (b,), -2, -1)))
 
 
 @bmm.vjp("b")
 def _(g, a):
-    return invoke(bmm, (invoke(transpose, (a,), 1, 2), g))
+    return invoke(bmm, (invoke(transpose, (a,), -2, -1), g))
 
 
 _SUM = ("self mat1 mat2", ("input", "a", "b"))

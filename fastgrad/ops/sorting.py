@@ -9,7 +9,6 @@ from fastgrad.native.contracts.ops import (
     AS_OPERANDS,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
-    OUT_INT64,
     SHAPE_FRAMED,
     SHAPE_SORT,
     STRUCTURED,
@@ -40,7 +39,7 @@ def _sorting(name, flags=0):
 searchsorted = Op(
     "searchsorted", STRUCTURED, ("values", "boundaries", "sorter?"), (*SEARCH.names_of("integers"), "*outputs"),
     kernel=Kernel("search", "searching:search", frame=SEARCH), forward=SHAPE_FRAMED,
-    flags=NOT_DIFFERENTIABLE | OUT_INT64,
+    flags=NOT_DIFFERENTIABLE,
 )  # fmt: skip
 sort = _sorting("sort", AS_OPERANDS)
 topk = _sorting("topk")

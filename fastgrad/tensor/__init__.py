@@ -18,9 +18,14 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     creation,
     distributions,
     elementwise,
+    factors,
     index,
+    least_squares,
     linalg,
+    matrix_functions,
+    older_linalg,
     orders,
+    orthogonal,
     placing,
     pointwise,
     products,
@@ -37,6 +42,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     statistics,
     storage,
     summaries,
+    systems,
     taking,
 )
 from fastgrad.functions.public import METHODS

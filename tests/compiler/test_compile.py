@@ -426,7 +426,7 @@ def test_a_second_derivative():
     compiled = fg.compile(lambda: (w**3).sum())
     for _ in range(3):
         (first,) = fg.autograd.grad(compiled(), w, create_graph=True)
-    assert fg.autograd.grad(first.sum(), w)[0].tolist() == [6] * 3
+        assert fg.autograd.grad(first.sum(), w)[0].tolist() == [6] * 3
     assert replays(compiled) == [2]
 
 

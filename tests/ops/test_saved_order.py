@@ -28,6 +28,7 @@ EXPANDED = "the gradient of a mean or a sum is expanded first, so nodes save one
 VIEWS = "PyTorch has other views of the factors of a product"
 MASKED = "a mask of special values is applied by another op"
 EMPTY = "with nothing to compute PyTorch's gradient has no node"
+FACTORS = "other factors are saved, or several ops stand here and one in PyTorch"
 ONE_NUMBER = "PyTorch gives the gradient of one number a dimension, or no node"
 
 # What is packed and unpacked: the case, its samples, the reason.
@@ -53,6 +54,24 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "rms_norm": ("all", SEVERAL),
     "group_norm.half_affine": ("1", MORE),
     "dropout": ("0", "where everything is dropped PyTorch multiplies by zero"),
+    "solve": ("all", FACTORS),
+    "solve_triangular": ("all", FACTORS),
+    "cholesky_solve": ("all", FACTORS),
+    "cholesky_inverse": ("all", FACTORS),
+    "triangular_solve": ("all", FACTORS),
+    "det": ("all", FACTORS),
+    "slogdet": ("all", FACTORS),
+    "logdet": ("all", FACTORS),
+    "cholesky": ("4", FACTORS),
+    "lu": ("all", FACTORS),
+    "lu_solve": ("all", FACTORS),
+    "ldl_solve": ("all", FACTORS),
+    "lstsq": ("all", FACTORS),
+    "householder_product": ("all", FACTORS),
+    "ormqr": ("all", FACTORS),
+    "matrix_norm": ("2 3 6 7", FACTORS),
+    "cond": ("all", FACTORS),
+    "tensorsolve": ("all", FACTORS),
     "norm": ("2 3 4 5 7", SEVERAL),
     "mvlgamma": ("all", SEVERAL),
     "mvlgamma_": ("all", SEVERAL),
@@ -163,6 +182,16 @@ COMPOSED: dict[str, tuple[str, str]] = {
     "binary_cross_entropy": ("all", EXPANDED),
     "binary_cross_entropy_with_logits": ("all", EXPANDED),
     "scaled_dot_product_attention": ("0 1 4 5", "PyTorch has no second derivative of it"),
+    "inv": ("all", FACTORS),
+    "cholesky": ("0 2 3", FACTORS),
+    "lu_factor": ("all", FACTORS),
+    "pinv": ("all", FACTORS),
+    "eigh": ("all", FACTORS),
+    "eigvalsh": ("3", FACTORS),
+    "svd": ("all", FACTORS),
+    "svdvals": ("0 2 3", FACTORS),
+    "qr": ("all", FACTORS),
+    "matrix_norm": ("0 1 4 5", FACTORS),
     "scatter": ("all", SEVERAL),
     "scatter.value": ("all", SEVERAL),
     "scatter_add_": ("all", SEVERAL),

@@ -150,11 +150,12 @@ def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
     return product
 
 
-def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
+def with_one_thread(symbols: tuple[str, ...]) -> tuple[Any, Any]:
+    """The functions to call before and after what BLAS has to do with one thread: see Note [Threads of BLAS]."""
     from numba import njit, types
 
-    from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
-    from fastgrad.native.base.intrinsics import address_of, address_of_variable, words
+    from fastgrad.kernels.dtypes import KERNEL
+    from fastgrad.native.base.intrinsics import address_of_variable, words
     from fastgrad.native.base.threads import atomic_store, atomic_take, pause
 
     turn = address_of_variable(_TURN_SYMBOL)
@@ -186,6 +187,16 @@ def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
             set_threads(state[2])
         atomic_store(turn(), 0)
 
+    return begin, end
+
+
+def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
+    from numba import types
+
+    from fastgrad.kernels.dtypes import ELEMENTS
+    from fastgrad.native.base.intrinsics import address_of
+
+    begin, end = with_one_thread(symbols)
     symbol = symbols[0] if dtype == FLOAT32 else symbols[1]
     scalar = ELEMENTS[dtype].scalar
     i = types.int64

@@ -2,7 +2,8 @@
 
 Such an op needs no shape rule of its own. Its integers are those that the op declares by name, which the kernel gets,
 and then for each output its rank and sizes. A negative rank ``-1 - k`` stands for the sizes of input k, for the last
-output ``ROWS_OF - k`` for these and the integer behind it, and ``AS_BEFORE`` for those of the output before.
+output ``ROWS_OF - k`` for these and the integer behind it, and ``AS_BEFORE`` for those of the output before. What
+`contracts.frames.framed.batch_of` gives stands for the sizes of a batch of matrices, then integers of the call.
 
 The sizes of what a kernel writes must follow from what it is told to write, never from a tensor that may have been
 given other memory since. So these, and those of the operands, which a derivative may get from a saved-tensor hook, are
@@ -18,37 +19,32 @@ from fastgrad.native.base.intrinsics import (
     advance,
     native,
     nth,
+    product,
     runtime,
     stack_frame,
     stack_small,
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import MAX_REACHES
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.framed import (
     AS_BEFORE,
+    BATCH_OF,
     DROPOUT_BLOCK,
     FRAMED,
     INPUT,
+    INPUT_BITS,
+    INTEGER_BITS,
     MAX_FRAMED_INPUTS,
     ROWS_OF,
 )
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
-from fastgrad.native.contracts.ops import (
-    AS_OPERANDS,
-    DRAWS,
-    FLOAT_ONLY,
-    OUT_COMPLEX,
-    OUT_INT64,
-    OUT_REAL,
-    WITH_INDICES,
-    WITH_MASK,
-)
+from fastgrad.native.contracts.ops import AS_OPERANDS, CUBIC, DRAWS, FLOAT_ONLY
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
+    MATRIX_NEEDED,
     MISFIT,
     MIXED_DTYPES,
     OK,
@@ -58,7 +54,7 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.launch import op_record
-from fastgrad.native.launch.promotion import is_floating, is_half
+from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
@@ -116,7 +112,7 @@ def reach_of(info, j):
 
 @native
 def declared_output(info, k, dtype):
-    """The dtype of output `k` of a kernel of this dtype, by its declaration."""
+    """The dtype of output `k` of a kernel for a dtype, by its declaration."""
     for j in range(info.n_out):
         reach = reach_of(info, j)
         if address_place(reach) == k:
@@ -125,22 +121,38 @@ def declared_output(info, k, dtype):
 
 
 @native
+def batch_output(info, code, dtype, n, ins, attrs):
+    """An output of a batch of matrices: see `contracts.frames.framed.batch_of`."""
+    k = code & (1 << INPUT_BITS) - 1
+    if k >= n or ins[k] == 0 or tensor(ins[k]).ndim < 2:
+        return fail(MATRIX_NEEDED, tensor(ins[k]).ndim if k < n and ins[k] != 0 else 0)
+    like = tensor(ins[k])
+    sizes = words(stack_small())
+    rank = like.ndim - 2
+    for j in range(rank):
+        sizes[j] = like.shape[j]
+    code >>= INPUT_BITS
+    while code != 0:
+        number = (code & (1 << INTEGER_BITS) - 1) - 1
+        if number >= info.n_ints:
+            return fail(INTERNAL, number, info.n_ints)
+        sizes[rank] = attrs[number]
+        rank += 1
+        code >>= INTEGER_BITS
+    return new_tensor(dtype, like.device, rank, sizes)
+
+
+@native
 def framed_output(info, k, n, ins, n_attrs, attrs, at, outs, last):
     """Output `k`, its rank and sizes at ``attrs[at]``."""
     first = tensor(ins[0])
-    dtype = first.dtype
-    if k == 0 and info.flags & OUT_INT64:
-        dtype = INT64
-    elif k == 1 and info.flags & WITH_INDICES:
-        dtype = INT64
-    elif k == 1 and info.flags & WITH_MASK:
-        dtype = BOOL
-    elif is_half(dtype) or info.flags & (OUT_REAL | OUT_COMPLEX):
-        dtype = declared_output(info, k, dtype)
+    dtype = declared_output(info, k, first.dtype)
     if at >= n_attrs:
         return fail(INTERNAL, at, n_attrs)
     target = integers.listed(advance(attrs, at))
     rank = target.count
+    if rank <= BATCH_OF:
+        return batch_output(info, BATCH_OF - rank, dtype, n, ins, attrs)
     if rank == AS_BEFORE:
         if k == 0:
             return fail(INTERNAL, at, rank)
@@ -239,6 +251,8 @@ def framed(op, n, ins, n_attrs, attrs, outs, last):
         if info.flags & DRAWS:
             blocks = (first.numel + DROPOUT_BLOCK - 1) // DROPOUT_BLOCK
             status = draw_default(f.integers, first.device, blocks)
+    if info.flags & CUBIC and first.ndim > 0:
+        work = max(product(work, max(first.shape[first.ndim - 1], 1)), work)
     if not failed(status):
         n_words = BEFORE_INTEGERS + info.n_ints
         status = launch_checked(

@@ -89,12 +89,39 @@ def has_gaps(h):
 
 
 @native
+def matrices_in(h):
+    """How many matrices a batch has."""
+    t = tensor(h)
+    count = 1
+    for k in range(t.ndim - 2):
+        count *= t.shape[k]
+    return count
+
+
+@native
+def batch_step(h):
+    """How far apart the matrices of a batch lie, or -1 if not all are as far from the next one."""
+    t = tensor(h)
+    step = 0
+    count = 1
+    for k in range(t.ndim - 3, -1, -1):
+        if t.shape[k] == 1:
+            continue
+        if count == 1:
+            step = t.strides[k]
+        elif t.strides[k] != step * count:
+            return -1
+        count *= t.shape[k]
+    return step
+
+
+@native
 def gemm_operand(h):
-    """A matrix whose rows or columns are contiguous: the tensor itself (one more reference) or a copy.
+    """Matrices, equally far apart, with contiguous rows or columns: the tensor itself (counted once more) or a copy.
 
     Of a vector, as one row or one column, the elements are.
     """
-    if leading_stride(h) != 0 and not has_gaps(h):
+    if leading_stride(h) != 0 and not has_gaps(h) and batch_step(h) >= 0:
         retain(h)
         return h
     return cast(h, tensor(h).dtype)
@@ -102,20 +129,21 @@ def gemm_operand(h):
 
 @native
 def new_product(a, b):
-    """A tensor for the product of two matrices, or of two equally long batches of matrices."""
+    """A tensor for the product of two matrices, or of two batches of matrices of the same sizes."""
     ta = tensor(a)
     tb = tensor(b)
-    if ta.ndim != tb.ndim or (ta.ndim != 2 and ta.ndim != 3):
+    if ta.ndim != tb.ndim or ta.ndim < 2:
         return fail(PRODUCT_DIMS)
     if ta.dtype != tb.dtype:
         return fail(PRODUCT_DTYPES)
     r = ta.ndim - 2
-    if r == 1 and (ta.shape[0] != tb.shape[0] or ta.shape[2] != tb.shape[1]):
-        return fail(BATCH_SIZES)
+    sizes = words(stack_small())
+    for k in range(r):
+        if ta.shape[k] != tb.shape[k] or ta.shape[r + 1] != tb.shape[r]:
+            return fail(BATCH_SIZES)
+        sizes[k] = ta.shape[k]
     if ta.shape[r + 1] != tb.shape[r]:
         return fail(PRODUCT_SIZES, ta.shape[0], ta.shape[1], tb.shape[0], tb.shape[1])
-    sizes = words(stack_small())
-    sizes[0] = ta.shape[0]
     sizes[r] = ta.shape[r]
     sizes[r + 1] = tb.shape[r + 1]
     return new_tensor(ta.dtype, ta.device, ta.ndim, sizes)
@@ -137,7 +165,7 @@ def write_product(out, a, b, alpha, beta):
 
 @native
 def matmul(a, b):
-    """Product of two matrices, or of two equally long batches of matrices."""
+    """Product of two matrices, or of two batches of matrices of the same sizes."""
     out = new_product(a, b)
     if failed(out) or tensor(out).numel == 0:
         return out
@@ -208,22 +236,23 @@ def lay_in_panels(x):
     t = tensor(x)
     r = t.ndim - 2
     sizes = words(stack_small())
-    sizes[0] = t.shape[0]
-    sizes[r] = (t.shape[r + 1] + PANEL_COLUMNS - 1) // PANEL_COLUMNS
-    sizes[r + 1] = t.shape[r]
-    sizes[r + 2] = PANEL_COLUMNS
-    out = new_tensor(t.dtype, t.device, t.ndim + 1, sizes)
+    batch = min(r, 1)
+    sizes[0] = matrices_in(x)
+    sizes[batch] = (t.shape[r + 1] + PANEL_COLUMNS - 1) // PANEL_COLUMNS
+    sizes[batch + 1] = t.shape[r]
+    sizes[batch + 2] = PANEL_COLUMNS
+    out = new_tensor(t.dtype, t.device, batch + 3, sizes)
     if failed(out) or tensor(out).numel == 0:
         return out
     row = leading_stride(x)
     f = frames.panels(stack_small())
     f.out = tensor(out).data
     f.x = t.data
-    f.batch = t.shape[0] if r == 1 else 1
-    f.panels = sizes[r]
+    f.batch = matrices_in(x)
+    f.panels = sizes[batch]
     f.n = t.shape[r + 1]
     f.k = t.shape[r]
-    f.step = t.strides[0] if r == 1 else 0
+    f.step = batch_step(x)
     f.row = abs(row)
     f.by_columns = 1 if row < 0 else 0
     return finished(out, launch_frame(runtime().panels_kernel, t.device, t.dtype, f, t.numel))
@@ -320,11 +349,11 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.b = tensor(shared).data
     f.row_b = abs(row_b)
     f.b_by_columns = 1 if row_b < 0 and not f.b_in_panels else 0
-    f.batch = ta.shape[0] if r == 1 else 1
+    f.batch = matrices_in(a)
     f.row_out = f.n
     f.step_out = f.m * f.n
-    f.step_a = ta.strides[0] if r == 1 else 0
-    f.step_b = tensor(shared).strides[0] if r == 1 else 0
+    f.step_a = batch_step(a)
+    f.step_b = tensor(shared).strides[0] if f.b_in_panels and r > 0 else batch_step(b)
     f.alpha = alpha
     f.beta = beta
     plan_parts(f, is_floating(ta.dtype))

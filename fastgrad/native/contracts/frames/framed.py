@@ -29,14 +29,29 @@ from fastgrad.native.contracts.split import Split
 MAX_FRAMED_INPUTS = 6
 ROWS_OF = -1 - MAX_FRAMED_INPUTS
 AS_BEFORE = ROWS_OF - MAX_FRAMED_INPUTS
+BATCH_OF = AS_BEFORE - 1
 """In place of the rank of an output: see `native.shapes.framed`."""
+
+INPUT_BITS, INTEGER_BITS = 3, 5
+MAX_FRAMED_OUTPUTS = 4
+
+
+def batch_of(position: int, *integers: int) -> int:
+    """What stands in place of an output's rank: the sizes of an input but for the last two, then up to two integers of
+    the call by their numbers.
+    """
+    word = position
+    for k, which in enumerate(integers):
+        word |= (which + 1) << INPUT_BITS + k * INTEGER_BITS
+    return BATCH_OF - word
+
 
 INPUT = Part("input", data=1, numel=1)  # the address is 0 where there is none
 
 # The integers are those that the op declares by name.
 FRAMED = Frame(
     "framed",
-    outputs=writes(count=3), inputs=reads(count=MAX_FRAMED_INPUTS, part=INPUT), status=status(),
+    outputs=writes(count=MAX_FRAMED_OUTPUTS), inputs=reads(count=MAX_FRAMED_INPUTS, part=INPUT), status=status(),
     integers=number(count=ATTR_WORDS),
 )  # fmt: skip
 

@@ -1,0 +1,149 @@
+"""What the package offers of linear algebra under older names; see `fastgrad.linalg` for the newer ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fastgrad.functions.arguments import as_flag, need_tensor
+from fastgrad.functions.creation import empty
+from fastgrad.functions.factors import (
+    PLU,
+    LUFactors,
+    LUFactorsEx,
+    cholesky_of,
+    factored,
+    need_pivots,
+    not_positive,
+    permutation,
+    singular_values,
+    svd_of,
+    triangles,
+)
+from fastgrad.functions.matrices import need_matrices, raise_for, turned
+from fastgrad.functions.orthogonal import QR, householder
+from fastgrad.functions.orthogonal import qr as qr_of
+from fastgrad.functions.public import public
+from fastgrad.functions.systems import solved_by_factors
+
+
+class SVD(NamedTuple):
+    """Left singular vectors, singular values in descending order, right singular vectors; vectors are columns."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
+@public()
+def cholesky(input: Any, upper: bool = False) -> Any:
+    """The Cholesky decomposition. See `linalg.cholesky`.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive definite.
+    """
+    found = cholesky_of("cholesky", input, bool(as_flag("cholesky", "upper", upper)))
+    raise_for("cholesky", found.info, not_positive)
+    return found.L
+
+
+@public()
+def qr(input: Any, some: bool = True) -> QR:
+    """The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
+    return qr_of(input, "reduced" if as_flag("qr", "some", some) else "complete")
+
+
+@public()
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
+    """The singular value decomposition ``U diag(S) V'``. See `linalg.svd`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (..., m, n), of float32 or float64.
+    some : bool
+        Return as many singular vectors as there are singular values, otherwise all.
+    compute_uv : bool
+        Compute singular vectors; otherwise U and V are zeros.
+
+    Returns
+    -------
+    (U, S, V)
+    """
+    few = bool(as_flag("svd", "some", some))
+    if as_flag("svd", "compute_uv", compute_uv):
+        u, s, vh = svd_of("svd", input, not few)
+        return SVD(u, s, turned(vh))
+    s = singular_values("svd", input)
+    m, n = input.shape[-2:]
+    return SVD(_zeros(input, m), s, _zeros(input, n))
+
+
+def _zeros(like: Any, n: int) -> Any:
+    return like.new_zeros((*like.shape[:-2], n, n))
+
+
+@public()
+def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> LUFactors | LUFactorsEx:
+    """The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`.
+
+    Without `get_infos` a matrix that is singular raises `RuntimeError`.
+    """
+    found = factored("lu", input, pivot)
+    if as_flag("lu", "get_infos", get_infos):
+        return found
+    raise_for(
+        "lu", found.info, lambda code: f"U[{code},{code}] is zero, the matrix is singular.", RuntimeError
+    )
+    return LUFactors(found.LU, found.pivots)
+
+
+@public()
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:  # noqa: N803 - PyTorch's names
+    """The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
+    return solved_by_factors("lu_solve", LU_data, LU_pivots, input, True, False)
+
+
+@public(method=False)
+def lu_unpack(
+    LU_data: Any,  # noqa: N803 - PyTorch's names
+    LU_pivots: Any,  # noqa: N803
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+) -> PLU:
+    """P, L and U of what `linalg.lu_factor` gives.
+
+    Parameters
+    ----------
+    LU_data, LU_pivots : Tensor
+    unpack_data, unpack_pivots : bool
+        Whether L and U, and whether P, are wanted; what is not is empty.
+
+    Returns
+    -------
+    (P, L, U)
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.lu_unpack(*fg.linalg.lu_factor(fg.tensor([[1.0, 2.0], [2.0, 3.0]]))).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    name = "lu_unpack"
+    need_matrices(name, LU_data, "LU_data")
+    none = empty(0, dtype=LU_data.dtype, device=LU_data.device)
+    p, lower, upper = none, none, none
+    if as_flag(name, "unpack_pivots", unpack_pivots):
+        need_pivots(name, LU_data, LU_pivots, "LU_data")
+        p = permutation(LU_data.detach(), LU_pivots, LU_data.shape[-2])
+    if as_flag(name, "unpack_data", unpack_data):
+        lower, upper = triangles(LU_data, min(LU_data.shape[-2:]))
+    return PLU(p, lower, upper)
+
+
+@public()
+def orgqr(input: Any, input2: Any) -> Any:
+    """The first columns of a product of reflectors. See `linalg.householder_product`."""
+    return householder("orgqr", input, need_tensor("orgqr", input2, "input2", 2))

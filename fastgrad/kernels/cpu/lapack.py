@@ -1,0 +1,186 @@
+"""LAPACK, and triangular systems of BLAS, as NumPy's OpenBLAS brings them: functions for kernels over matrices.
+
+Note [Matrices by columns]: LAPACK's matrices lie by columns, ours by rows, so that what it gets is the transposed
+matrix. Most kernels need not move anything for that: a symmetric matrix is itself, a QR decomposition is an LQ
+decomposition of the transposed matrix with the same reflectors in the same places, U and V change places, and the
+factors of the transposed matrix solve systems with the matrix itself. Only where factors are the result (`lu_factor`,
+`ldl_factor`) or there is no such form (`lstsq`) are matrices transposed, in blocks.
+
+Note [Arguments of LAPACK]: all of them are addresses. Kernels keep integers and letters in words of their stack, by
+the names below, and pass ``at + 8 * place``. Lengths of letters stand behind the arguments, as Fortran's compilers
+want them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from llvmlite import binding as llvm
+from numba import njit, types
+
+from fastgrad.kernels.cpu.gemm import find_blas, with_one_thread
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
+from fastgrad.native.base.intrinsics import advance, c_free, malloc, stack_words
+from fastgrad.native.contracts.element_types import FLOAT32, ITEMSIZES
+
+ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
+UPPER, LOWER, NOT_UNIT, UNIT, LEFT = 121, 122, 131, 132, 141
+
+# Places of arguments among the words of a kernel.
+M, N, K, LDA, LDB, LDC, LWORK, LIWORK, INFO, JOB, UPLO, SIDE, TRANS, RANK, RCOND, ONE_WORD, QUERY = range(17)
+arguments = stack_words(20)
+WORD = 8  # bytes
+ALONE = 1 << 12
+"""Elements of a matrix up to which BLAS uses one thread by itself."""
+BLOCK = 16  # rows and columns of a block that is transposed at a time
+
+
+def need_lapack() -> tuple[str, ...]:
+    """What the code of these kernels needs from outside: symbols that are visible to it then.
+
+    Raises
+    ------
+    NotImplementedError
+        Where NumPy has no OpenBLAS.
+    """
+    found = find_blas()
+    if not found:
+        raise NotImplementedError(
+            "decompositions and solvers need the OpenBLAS inside NumPy's wheel, which this NumPy does not have; "
+            "install NumPy from PyPI"
+        )
+    return found
+
+
+def _prefix() -> str:
+    return "scipy_" if need_lapack()[0].startswith("scipy_") else ""
+
+
+def routine(name: str, dtype: int, n_arguments: int) -> Any:
+    """A routine of LAPACK, by its name without the letter of the dtype; lengths of letters count as arguments."""
+    symbol = f"{_prefix()}{'s' if dtype == FLOAT32 else 'd'}{name}_64_"
+    if not llvm.address_of_symbol(symbol):
+        raise NotImplementedError(f"NumPy's OpenBLAS has no {symbol}; install NumPy from PyPI")
+    return types.ExternalFunction(symbol, types.void(*[types.int64] * n_arguments))
+
+
+class Blas(NamedTuple):
+    """What kernels share: one thread for BLAS, products, triangular systems, transposing."""
+
+    begin: Any
+    end: Any
+    triangular: Any
+    product: Any
+    transpose: Any
+    transpose_here: Any
+
+
+@functools.cache
+def blas(dtype: int) -> Blas:
+    """The functions for a dtype.
+
+    ``triangular(uplo, trans, unit, n, k, a, lda, b)`` solves in place for the k columns of b; ``product(ta, tb, m, n,
+    k, a, lda, b, ldb, c, ldc)`` multiplies; ``transpose(to, x, rows, columns)`` and ``transpose_here(x, n)`` transpose.
+    All of them take matrices by rows, and addresses.
+    """
+    letter = "s" if dtype == FLOAT32 else "d"
+    i, scalar = types.int64, ELEMENTS[dtype].scalar
+    trsm = types.ExternalFunction(
+        f"{_prefix()}cblas_{letter}trsm64_", types.void(i, i, i, i, i, i, i, scalar, i, i, i, i)
+    )
+    gemm = types.ExternalFunction(
+        f"{_prefix()}cblas_{letter}gemm64_",
+        types.void(i, i, i, i, i, i, scalar, i, i, i, i, scalar, i, i),
+    )
+    one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
+
+    @njit(**INLINE)
+    def triangular(uplo, trans, unit, n, k, a, lda, b):  # type: ignore[no-untyped-def]
+        if n > 0 and k > 0:
+            trsm(ROW_MAJOR, LEFT, uplo, trans, unit, n, k, one, a, lda, b, k)
+
+    @njit(**INLINE)
+    def product(ta, tb, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
+        gemm(ROW_MAJOR, ta, tb, m, n, k, one, a, lda, b, ldb, zero, c, ldc)
+
+    pause, resume = with_one_thread(need_lapack())
+
+    @njit(**KERNEL)
+    def begin(numel):  # type: ignore[no-untyped-def]
+        if numel > ALONE:
+            pause()
+
+    @njit(**KERNEL)
+    def end(numel):  # type: ignore[no-untyped-def]
+        if numel > ALONE:
+            resume()
+
+    return Blas(begin, end, triangular, product, *_transposing(dtype))
+
+
+def _transposing(dtype: int) -> tuple[Any, Any]:
+    pointer = ELEMENTS[dtype].pointer
+
+    @njit(**LOOP)
+    def block(to, x, rows, columns, height, width):  # type: ignore[no-untyped-def]
+        for j in range(width):
+            for i in range(height):
+                to[j * rows + i] = x[i * columns + j]
+
+    @njit(**KERNEL)
+    def transpose(to, x, rows, columns):  # type: ignore[no-untyped-def]
+        target, source = pointer(to), pointer(x)
+        for i in range(0, rows, BLOCK):
+            for j in range(0, columns, BLOCK):
+                block(
+                    advance(target, j * rows + i), advance(source, i * columns + j), rows, columns,
+                    min(BLOCK, rows - i), min(BLOCK, columns - j),
+                )  # fmt: skip
+
+    @njit(**KERNEL)
+    def transpose_here(x, n):  # type: ignore[no-untyped-def]
+        p = pointer(x)
+        for first in range(0, n, BLOCK):
+            for begin in range(first, n, BLOCK):
+                for i in range(first, min(first + BLOCK, n)):
+                    for j in range(max(i + 1, begin), min(begin + BLOCK, n)):
+                        p[i * n + j], p[j * n + i] = p[j * n + i], p[i * n + j]
+
+    return transpose, transpose_here
+
+
+@njit(**KERNEL)
+def room(nbytes):  # type: ignore[no-untyped-def]
+    """The address of memory to work in, 0 if there is none."""
+    return malloc(max(nbytes, 1))
+
+
+@njit(**KERNEL)
+def leave(address):  # type: ignore[no-untyped-def]
+    """Give such memory back."""
+    c_free(address)
+
+
+@njit(**INLINE)
+def by(at, place):  # type: ignore[no-untyped-def]
+    """The address of an argument."""
+    return at + WORD * place
+
+
+def asked(dtype: int) -> Any:
+    """The function that reads how much room a routine asks for, in elements."""
+    pointer = ELEMENTS[dtype].pointer
+
+    @njit(**INLINE)
+    def wanted(at):  # type: ignore[no-untyped-def]
+        # In float32 a large number may have been rounded down.
+        value = pointer(at)[0]
+        return types.int64(value * 1.0001) + 8
+
+    return wanted
+
+
+def itemsize(dtype: int) -> int:
+    """Bytes of an element."""
+    return ITEMSIZES[dtype]

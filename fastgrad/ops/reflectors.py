@@ -1,0 +1,71 @@
+"""QR decompositions, and orthogonal matrices as products of reflectors, by LAPACK."""
+
+from __future__ import annotations
+
+from fastgrad.native.contracts.frames import linalg as frames
+from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE
+from fastgrad.ops.call import invoke
+from fastgrad.ops.matrices import MatrixOp, lapack_kernel, part, placed, times, turned
+from fastgrad.ops.shape import triu
+from fastgrad.ops.systems import TRIANGULAR
+
+_QR = lapack_kernel("qr", "reflectors:qr", frames.QR)
+
+
+def _mirrored(x):
+    """An upper triangle, and below its diagonal what stands above."""
+    return invoke(triu, (x,), 0) + turned(invoke(triu, (x,), 1))
+
+
+def _divided(x, r, batch, k, rows):
+    """The product of x with the inverse of R transposed."""
+    return turned(TRIANGULAR[True, False, False].solved(r, turned(x), batch, k, rows))
+
+
+def _qr(wide: bool) -> MatrixOp:
+    """The decomposition of matrices of full rank that are as high as wide, or higher; or `wide`.
+
+    Of the former, ``dQ = (dA - Q dR) R^-1`` and ``Q' dQ`` is antisymmetric. Of a wide matrix the first columns are QR
+    with the first ones of R, and the others Q R2 (S. Walter and L. Lehmann, Algorithmic differentiation of linear
+    algebra functions with application in optimum experimental design, 2010).
+    """
+    op = MatrixOp(
+        "linalg_qr.wide" if wide else "linalg_qr", ("a",), _QR, node="LinalgQrBackward0", called="qr",
+        saved_as="A -> Q R",
+    )  # fmt: skip
+
+    def of_q(g, y, y1, batch, m, k, rest, sizes):
+        r = part(y1, -1, 0, k) if wide else y1
+        out = _divided(g - times(y, _mirrored(times(turned(y), g))), r, batch, k, m)
+        return placed(out, -1, 0, k, sizes) if wide else out
+
+    def of_r(g, y, y1, batch, m, k, rest, sizes):
+        if not wide:
+            return _divided(times(y, _mirrored(times(g, turned(y1)))), y1, batch, k, m)
+        r, of_first, of_rest = part(y1, -1, 0, k), part(g, -1, 0, k), part(g, -1, k, rest)
+        coupling = times(part(y1, -1, k, rest), turned(of_rest))
+        core = coupling + _mirrored(times(of_first, turned(r)) - coupling)
+        out = _divided(times(y, core), r, batch, k, m)
+        return placed(out, -1, 0, k, sizes) + placed(times(y, of_rest), -1, k, rest, sizes)
+
+    op.vjp_sum("a", of_q, of_r)
+    return op
+
+
+qr, qr_wide = _qr(False), _qr(True)
+qr_partial = MatrixOp(
+    "linalg_qr.partial", ("a",), _QR, node="LinalgQrBackward0", called="qr", saved_as="A -> Q R"
+)
+"""Without Q, or with more columns of it than there are in the matrix: no derivative is known."""
+geqrf = MatrixOp(
+    "geqrf", ("a",), lapack_kernel("reflectors", "reflectors:factor", frames.REFLECTORS),
+    saved_as="self -> a tau",
+)  # fmt: skip
+householder = MatrixOp(
+    "householder", ("a", "tau"), lapack_kernel("householder", "reflectors:householder", frames.HOUSEHOLDER),
+    NOT_DIFFERENTIABLE, called="householder_product",
+)  # fmt: skip
+reflected = MatrixOp(
+    "reflected", ("a", "tau", "c"), lapack_kernel("reflected", "reflectors:reflected", frames.REFLECTED),
+    NOT_DIFFERENTIABLE, called="ormqr",
+)  # fmt: skip
