@@ -15,7 +15,7 @@ import operator
 import os
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fastgrad.dtypes import FLOATING, finfo
@@ -386,6 +386,32 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
     fill(INTEGERS, tensor, generator, _signed(low % _WORD), _signed(high % _WORD))
 
 
+class Batches:
+    """What functions that draw random numbers do within `vmap`; see `func.randomness`."""
+
+    def under_way(self) -> bool:
+        """Whether this thread is within `vmap`."""
+        return False
+
+    def made(self, draw: Callable[[Sequence[int]], Any], sizes: Sequence[int]) -> Any:
+        """A tensor of random numbers, by a function that draws one of given sizes."""
+
+    def operand(self, x: Any) -> Any:
+        """An operand of an op that draws, for which each element of the batch draws as it is asked to."""
+
+    def fill(self, draw: Callable[[Any], None], x: Any) -> None:
+        """Fill a tensor by a function that does."""
+
+
+batches = Batches()
+
+
+def set_batches(those: Batches) -> None:
+    """Set what is asked within `vmap`, which is not loaded before it is used."""
+    global batches  # noqa: PLW0603 - once
+    batches = those
+
+
 _NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
 STANDARD = float_bits(0.0), float_bits(1.0)
 """The bounds of the standard uniform distribution; mean and deviation of the standard normal one."""
@@ -398,6 +424,9 @@ def fill(
 
     Without them the bounds of the uniform distribution, or mean and standard deviation of the normal one, are 0 and 1.
     """
+    if batches.under_way():
+        batches.fill(lambda x: fill(which, x, generator, a, b), tensor)
+        return
     if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
         raise RuntimeError(
             f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"

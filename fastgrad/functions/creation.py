@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad import dtypes
+from fastgrad import dtypes, random
 from fastgrad.cuda import interchange, pinned
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
@@ -473,6 +473,8 @@ def standard(
     name: str, which: int, code: int, sizes: Sequence[int], where: int, generator: Any = None
 ) -> Any:
     """A tensor of the uniform distribution on [0, 1), or of the standard normal one."""
+    if random.batches.under_way():
+        return random.batches.made(lambda s: standard(name, which, code, s, where, generator), sizes)
     if code in FLOATS and generator is None:
         return created(name, _RANDOM, code, sizes, where, which, *STANDARD)
     out = need_floating(name, allocate(name, code, sizes, where))

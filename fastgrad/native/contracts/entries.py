@@ -36,6 +36,7 @@ from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TAPE, TENS
 
 ARGUMENTS = {
     "int": "an int of 64 bits", "float": "a float", "index": "an index", "tensor": "a Tensor",
+    "elements": "a Tensor outside of vmap",
     "tensor?": "a Tensor or None", "node": "a Node", "function": "the context of a custom function",
     "pass": "a pass under way", "context": "a context of the runtime's", "handle": "the handle of a hook",
     "tuple": "a tuple", "dict": "a dict",
