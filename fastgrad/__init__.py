@@ -138,6 +138,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "func",
     "get_default_device",
     "get_autocast_dtype",
     "get_default_dtype",
@@ -193,12 +194,15 @@ __all__ = [
     "utils",
     "version",
     "viz",
+    "vmap",
     "warmup",
     *PACKAGE,
 ]
 
 
 def __getattr__(name: str) -> _Any:
-    if name in ("testing", "viz"):  # few programs draw pictures, or test
+    if name in ("func", "testing", "viz"):  # few programs draw pictures, transform functions, or test
         return _import_module(f"fastgrad.{name}")
+    if name == "vmap":
+        return _import_module("fastgrad.func").vmap
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,7 +34,9 @@ __all__ = [
     "compiled",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -53,6 +55,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "profiler":  # imported by whoever profiles
-        return _import_module("fastgrad.autograd.profiler")
+    if name in ("forward_ad", "functional", "profiler"):  # few programs use them
+        return _import_module(f"fastgrad.autograd.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

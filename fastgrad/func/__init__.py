@@ -3,8 +3,11 @@
 from fastgrad.func.derivatives import grad, grad_and_value, jvp, linearize, vjp
 from fastgrad.func.mapping import vmap
 from fastgrad.func.matrices import hessian, jacfwd, jacrev
+from fastgrad.func.modules import functional_call, functionalize, stack_module_state
 
 __all__ = [
+    "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -12,6 +15,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]

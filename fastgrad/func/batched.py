@@ -23,11 +23,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.autograd import engine, history
-from fastgrad.autograd import hooks as hooks_
-from fastgrad.functions.creation import full, zeros
-from fastgrad.functions.likeness import zeros_like
-from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
+from fastgrad.autograd import engine
+from fastgrad.functions.creation import zeros
+from fastgrad.native.build.loader import rt, runtime_set_object
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 from fastgrad.tensor import Tensor

@@ -17,12 +17,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastgrad.autograd.history import leads_elsewhere
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.func.batched import differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
 from fastgrad.functions.likeness import ones_like, zeros_like
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 
 
 def _need_tensors(leaves: Sequence[Any]) -> None:
@@ -117,7 +116,8 @@ class _Run:
             return False
         if self._aliased:
             return True
-        return leads_elsewhere(map(plain, self.outputs), map(plain, self.inputs))
+        outputs = tuple(plain(o) for o in self.outputs if isinstance(o, TensorBase))
+        return bool(rt.leads_elsewhere(outputs, tuple(map(plain, self.inputs))))
 
     def left(self, value: Any) -> Any:
         """Tensors of the function as the caller gets them."""

@@ -17,7 +17,7 @@ from fastgrad.func.batched import Level, expanded
 from fastgrad.functions.linalg import matmul
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import ALL_DIMS, MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, float_of_bits
@@ -179,9 +179,21 @@ def _(c: Call) -> Any:
     return apply(BY_NAME["a" + c.op.name].id, 1, 0, x, c.ints[0], *range(1, n + 1))
 
 
+@rule("prod", "prod.dim")
+def _(c: Call) -> Any:
+    """Products along one dimension, or of all elements."""
+    x, n = c.xs[0], c.ndim(0)
+    dim, keepdim = c.ints
+    if dim != ALL_DIMS and n:
+        return c.again([x], dim % n + 1, keepdim)
+    batch = c.level.size
+    out = apply(BY_NAME["prod.dim"].id, 1, 0, viewed(x, batch, math.prod(_sizes(c.given[0]))), 1, 0)
+    return viewed(out, batch, *(1,) * n) if keepdim and n else out
+
+
 @rule(
-    "softmax", "safe_softmax", "log_softmax", "logsumexp", "argmax", "argmin", "max_dim", "min_dim", "prod",
-    "prod.dim", "cumsum", "reversed_cumsum", "sort", "topk",
+    "softmax", "safe_softmax", "log_softmax", "logsumexp", "argmax", "argmin", "max_dim", "min_dim",
+    "cumsum", "reversed_cumsum", "sort", "topk",
 )  # fmt: skip
 def _(c: Call) -> Any:
     """Ops over the rows of one dimension."""
@@ -189,7 +201,7 @@ def _(c: Call) -> Any:
     dim, *rest = c.ints
     if n:
         return c.again([x], dim % n + 1, *rest)
-    if c.op.name in ("prod", "prod.dim", "logsumexp", "argmax", "argmin", "max_dim", "min_dim"):
+    if c.op.name in ("logsumexp", "argmax", "argmin", "max_dim", "min_dim"):
         rest[0] = 0
         return c.again([_with_a_dim(x)], 1, *rest)
     out = c.again([_with_a_dim(x)], 1, *rest)

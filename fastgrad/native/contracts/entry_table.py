@@ -126,6 +126,7 @@ ENTRIES: tuple[Entry, ...] = (
     row("check_saved", "node", "count", _NODES),
     # passes
     row("run_pass", "object, object, object, int", "object", "backward.run"),
+    row("leads_elsewhere", "tuple, tuple", "count", "backward.run"),
     row("kept_by_pass", "pass", "object", _PASSES),
     row("keep_until", "node, object, object", "count", _PASSES),
     row("take_kept", "object", "object", _PASSES),

@@ -62,7 +62,9 @@ def object_handle(o):
 
 @native_inline
 def is_batched(o):
-    """Whether an object is a tensor of `vmap`, which computes for many: see Note [Batched tensors] in `func.batched`."""
+    """Whether an object is a tensor of `vmap`, which computes for many: see Note [Batched tensors] in
+    `fastgrad/func/batched.py`.
+    """
     return type_of(o) == runtime().batched_type
 
 
