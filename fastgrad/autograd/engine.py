@@ -296,12 +296,32 @@ def grad(
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
     if found is NotImplemented or found is Ellipsis:
         wanted = _inputs_of(inputs, "grad")
-        found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
+        found = _grad_of_batched(_sequence(outputs), wanted, grad_outputs, keep, create_graph)
+        if found is None:
+            found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
     for value in found:
         if value is None:
             found = _unused(found, _inputs_of(wanted, "grad"), allow_unused, materialize_grads, create_graph)
             break
     return dict(zip(inputs, found, strict=True)) if isinstance(inputs, dict) else found  # type: ignore[no-any-return]
+
+
+_batches: list[Callable[..., Any]] = []
+
+
+def set_grad_of_batched(function: Callable[..., Any]) -> None:
+    """Set what differentiates tensors of `vmap`: it gives gradients, or None where there are no such tensors."""
+    _batches[:] = [function]
+
+
+def _grad_of_batched(
+    roots: list[Any], wanted: list[Any], grad_outputs: Any, keep: bool, create_graph: bool
+) -> Any:
+    """The gradients where tensors of `vmap` are among the arguments, else None."""
+    if not _batches:
+        return None
+    grads = [None] * len(roots) if grad_outputs is None else _sequence(grad_outputs)
+    return _batches[0](roots, wanted, grads, keep, create_graph) if len(grads) == len(roots) else None
 
 
 def _grad_of_each(
@@ -316,7 +336,9 @@ def _grad_of_each(
     """`grad` for each element of the first dimension of the gradients that it begins with."""
     roots, given = _sequence(outputs), _sequence(grad_outputs)
     if len(roots) != len(given) or any(g is None for g in given):
-        raise RuntimeError("grad can be implicitly created only for scalar outputs, and not if is_grads_batched=True")
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs, and not if is_grads_batched=True"
+        )
     for k, (root, g) in enumerate(zip(roots, given, strict=True)):
         if not isinstance(g, TensorBase):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")

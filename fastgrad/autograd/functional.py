@@ -64,9 +64,7 @@ def _need_like(v: Sequence[Any], others: Sequence[Any], is_tuple: bool) -> None:
     """Refuse vectors of other sizes than those of what they belong to."""
     if len(v) != len(others):
         if is_tuple:
-            raise RuntimeError(
-                f"v is a tuple of invalid length: should be {len(others)} but got {len(v)}."
-            )
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(others)} but got {len(v)}.")
         raise RuntimeError("The given v should contain a single Tensor.")
     for k, (x, other) in enumerate(zip(v, others, strict=True)):
         if x.shape != other.shape:
@@ -130,7 +128,9 @@ def _need_number(outputs: Sequence[Any], is_tuple: bool, name: str) -> None:
     if is_tuple:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if outputs[0].numel() != 1:
-        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+        raise RuntimeError(
+            f"The Tensor returned by the function given to {name} should contain a single element"
+        )
 
 
 def _vectors(v: Any, name: str, like: Sequence[Any], is_tuple: bool, create_graph: bool, where: str) -> Any:
@@ -228,7 +228,9 @@ def jvp(
     with enable_grad():
         several, given = _tupled(inputs, "inputs", "jvp")
         prepared = _prepared(given, create_graph, True)
-        vectors = _vectors(v, "jvp", prepared, several, create_graph, "the input to the user-provided function is")
+        vectors = _vectors(
+            v, "jvp", prepared, several, create_graph, "the input to the user-provided function is"
+        )
         out_several, outputs = _outputs(func(*prepared), "jvp")
         _need_history(outputs, strict)
         seeds = tuple(zeros_like(o.detach()).requires_grad_() for o in outputs)
@@ -291,7 +293,9 @@ def _columns(outputs: Sequence[Any], prepared: Sequence[Any]) -> tuple[tuple[Any
         for k, o in enumerate(outputs):
             sizes = (*o.shape, *x.shape)
             made[k].append(
-                stack(columns[k], -1).reshape(sizes) if columns[k] else zeros(sizes, dtype=o.dtype, device=o.device)
+                stack(columns[k], -1).reshape(sizes)
+                if columns[k]
+                else zeros(sizes, dtype=o.dtype, device=o.device)
             )
     return tuple(map(tuple, made))
 
@@ -416,14 +420,14 @@ def hessian(
         out_several, outputs = _outputs(func(*values), "hessian")
         _need_number(outputs, out_several, "hessian")
         _need_history(outputs, strict)
-        found = _gradients(outputs, values, None if outputs[0].dim() == 0 else (zeros_like(outputs[0]) + 1,), True)
+        found = _gradients(
+            outputs, values, None if outputs[0].dim() == 0 else (zeros_like(outputs[0]) + 1,), True
+        )
         made = _filled(found, values, strict, False, "back")
         _need_second(made, strict)
         return made
 
-    found = jacobian(
-        gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy
-    )
+    found = jacobian(gradient, given, create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if several else found[0][0]
 
 
@@ -475,7 +479,9 @@ def vhp(
     """
     with enable_grad():
         several, given = _tupled(inputs, "inputs", "vhp")
-        vectors = _vectors(v, "vhp", given, several, create_graph, "the input to the user-provided function is")
+        vectors = _vectors(
+            v, "vhp", given, several, create_graph, "the input to the user-provided function is"
+        )
         several, prepared, outputs, first = _first_order(func, inputs, "vhp", create_graph, strict)
     with set_grad_enabled(create_graph or is_grad_enabled()):
         found = _gradients(first, prepared, vectors, create_graph)
@@ -516,7 +522,9 @@ def hvp(
     """
     with enable_grad():
         several, given = _tupled(inputs, "inputs", "hvp")
-        vectors = _vectors(v, "hvp", given, several, create_graph, "the input to the user-provided function is")
+        vectors = _vectors(
+            v, "hvp", given, several, create_graph, "the input to the user-provided function is"
+        )
         several, prepared, outputs, first = _first_order(func, inputs, "hvp", create_graph, strict)
         seeds = tuple(zeros_like(x.detach()).requires_grad_() for x in prepared)
         second = _gradients(first, prepared, seeds, True)

@@ -19,19 +19,21 @@ the levels around it first: then the gradient of the sum over the batch is the g
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.autograd import engine
 from fastgrad.functions.creation import zeros
+from fastgrad.functions.likeness import ones_like
 from fastgrad.native.build.loader import rt, runtime_set_object
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 from fastgrad.tensor import Tensor
 
 _SELECT, _UNSQUEEZE, _EXPAND, _ALIAS = (BY_NAME[n].id for n in ("select", "unsqueeze", "expand", "alias"))
-_sizes = rt.sizes
+_sizes, _choose = rt.sizes, rt.choose_devices
 
 
 class Level:
@@ -45,15 +47,12 @@ class Level:
         What ops that draw random numbers do: "error", "different" or "same".
     depth : int
         How many calls are around this one.
-    is_open : bool
-        Whether the call is still under way.
     """
 
-    __slots__ = ("depth", "is_open", "randomness", "size")
+    __slots__ = ("depth", "randomness", "size")
 
     def __init__(self, size: int, randomness: str, depth: int) -> None:
         self.size, self.randomness, self.depth = size, randomness, depth
-        self.is_open = True
 
 
 class _Levels(threading.local):
@@ -73,39 +72,44 @@ class entered:  # noqa: N801 - a context manager
     """A block in which a call of `vmap` is under way."""
 
     def __init__(self, size: int, randomness: str) -> None:
-        self.level = Level(size, randomness, len(_levels.stack))
+        self._size, self._randomness = size, randomness
 
     def __enter__(self) -> Level:
+        self.level = Level(self._size, self._randomness, len(_levels.stack))
         _levels.stack.append(self.level)
-        rt.choose_devices(1)  # no function runs by its plan, which knows nothing of randomness
+        _choose(1)  # no function runs by its plan, which knows nothing of randomness
         return self.level
 
     def __exit__(self, *_: object) -> None:
-        rt.choose_devices(-1)
-        self.level.is_open = False
-        _levels.stack.remove(self.level)
+        _choose(-1)
+        _levels.stack.pop()
 
 
 class outside:  # noqa: N801 - a context manager
     """A block in which the innermost calls of `vmap`, from a level on, are not under way."""
 
+    __slots__ = ("_depth", "_rest")
+
     def __init__(self, level: Level) -> None:
-        self._level = level
+        self._depth = level.depth
 
     def __enter__(self) -> None:
         stack = _levels.stack
-        at = stack.index(self._level)
-        self._rest = stack[at:]
-        del stack[at:]
+        self._rest = stack[self._depth :]
+        del stack[self._depth :]
+        _choose(-len(self._rest))
 
     def __exit__(self, *_: object) -> None:
         _levels.stack += self._rest
+        _choose(len(self._rest))
 
 
 def need_randomness(value: Any) -> None:
     """Raise unless a value says what ops that draw random numbers do."""
     if value not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {value}")
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {value}"
+        )
 
 
 def refused(what: str) -> RuntimeError:
@@ -328,6 +332,25 @@ def one_hot(x: Any, index: int) -> Any:
     return out
 
 
+def _grad_of_batched(
+    outputs: Sequence[Any], inputs: Sequence[Any], grads: Sequence[Any], keep: bool, create_graph: bool
+) -> tuple[Any, ...] | None:
+    """What `autograd.grad` asks for: gradients where a tensor is batched, None where none is."""
+    if not any(type(t) is Batched for t in (*outputs, *inputs, *grads)):
+        return None
+    made = []
+    for o, g in zip(outputs, grads, strict=True):
+        if not o.requires_grad:
+            raise RuntimeError("element of tensors does not require grad and does not have a grad_fn")
+        if g is None and _sizes(o) and math.prod(_sizes(o)) != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        made.append(ones_like(o.detach()) if g is None else g)
+    return pull(outputs, inputs, made, keep=keep, create_graph=create_graph)
+
+
+engine.set_grad_of_batched(_grad_of_batched)
+
+
 def pull(
     outputs: Sequence[Any],
     inputs: Sequence[Any],
@@ -348,7 +371,7 @@ def pull(
         return engine.grad(  # type: ignore[no-any-return]
             [o for o, _ in pairs], list(inputs), [g for _, g in pairs], keep, create_graph, allow_unused=True
         )
-    known = {level for o, _ in pairs for level in levels_of(o)} | {l for t in inputs for l in levels_of(t)}
+    known = {level for t in (*(o for o, _ in pairs), *inputs) for level in levels_of(t)}
     further = [level for _, g in pairs for level in levels_of(g) if level not in known]
     if further:
         return _one_by_one(pairs, inputs, max(further, key=lambda level: level.depth), keep, create_graph)
@@ -359,10 +382,10 @@ def pull(
         own = sorted({*own, *missing}, key=lambda level: level.depth)
         bare_outputs.append(laid_bare(o, own))
         bare_grads.append(laid_bare(g, own))
-    found = engine.grad(bare_outputs, [plain(t) for t in inputs], bare_grads, keep, create_graph, allow_unused=True)
-    return tuple(
-        None if g is None else dressed(g, levels_of(t)) for g, t in zip(found, inputs, strict=True)
+    found = engine.grad(
+        bare_outputs, [plain(t) for t in inputs], bare_grads, keep, create_graph, allow_unused=True
     )
+    return tuple(None if g is None else dressed(g, levels_of(t)) for g, t in zip(found, inputs, strict=True))
 
 
 def _one_by_one(
@@ -374,9 +397,7 @@ def _one_by_one(
     rows = []
     for k in range(level.size):
         grads = [apply(_SELECT, 1, 0, v, 0, k) for v in values]
-        rows.append(
-            pull(outputs, inputs, grads, keep=keep or k + 1 < level.size, create_graph=create_graph)
-        )
+        rows.append(pull(outputs, inputs, grads, keep=keep or k + 1 < level.size, create_graph=create_graph))
     return tuple(
         None if any(g is None for g in column) else batched(stacked(column), level)
         for column in zip(*rows, strict=True)

@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.autograd import tangents as tangents_
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.func.batched import differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
@@ -64,6 +65,8 @@ class _Run:
     has_aux : bool
         Whether the function returns a pair of its output and something that is not differentiated.
     kwargs : dict, optional
+    inputs_made : callable, optional
+        Called with the aliases before the function is.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class _Run:
         places: tuple[int, ...] | None,
         has_aux: bool,
         kwargs: dict[str, Any] | None = None,
+        inputs_made: Callable[[list[Any]], None] | None = None,
     ) -> None:
         chosen = range(len(args)) if places is None else places
         self.given = tuple(args[k] for k in chosen)
@@ -96,6 +100,8 @@ class _Run:
         records = is_grad_enabled()
         with enable_grad():
             self.inputs = [differentiated(t if records else t.detach()) for t in leaves]
+            if inputs_made is not None:
+                inputs_made(self.inputs)
             aliases = dict(zip(chosen, rebuilt(self.given, self.inputs), strict=True))
             returned = func(*(aliases.get(k, arg) for k, arg in enumerate(args)), **(kwargs or {}))
             self.aux = None
@@ -140,7 +146,9 @@ class _Run:
         return [zeros_like(t.detach()) if g is None else g for t, g in zip(self.inputs, found, strict=True)]
 
 
-def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """The function that gives the gradient of a function with one number as output.
 
     Parameters
@@ -207,7 +215,9 @@ def grad_and_value(
                 "Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         if not out.dtype.is_floating_point:  # type: ignore[attr-defined]
-            raise RuntimeError(f"{name}: Expected f(*args) to return a floating point Tensor, got {out.dtype}")  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name}: Expected f(*args) to return a floating point Tensor, got {out.dtype}"
+            )  # type: ignore[attr-defined]
         watched = run.is_watched
         found = rebuilt(run.given, run.gradients([ones_like(out.detach())], watched, watched))  # type: ignore[attr-defined]
         value = run.left(out)
@@ -282,7 +292,9 @@ class _Linear:
     def __init__(self, run: _Run) -> None:
         self.run = run
         with enable_grad():
-            self.seeds = [differentiated(zeros_like(o.detach())) if o.requires_grad else None for o in run.outputs]
+            self.seeds = [
+                differentiated(zeros_like(o.detach())) if o.requires_grad else None for o in run.outputs
+            ]
             seeds = [s for s in self.seeds if s is not None]
             outputs = [o for o, s in zip(run.outputs, self.seeds, strict=True) if s is not None]
             self.pulled = pull(outputs, run.inputs, seeds, create_graph=True)
@@ -361,10 +373,17 @@ def jvp(
     given = leaves_of(tangents)
     _need_only_tensors(name, "tangents", given)
     _need_fitting(leaves_of(primals), given)
-    run = _Run("jvp", func, primals, None, has_aux)
-    run.need_outputs(name)
-    watched = run.is_watched or (is_grad_enabled() and any(t.requires_grad for t in given))
-    pushed = _Linear(run).push(given, watched)
+    level = tangents_.Level()
+    tangents_.enter(level)
+    try:
+        run = _Run(
+            "jvp", func, primals, None, has_aux, inputs_made=lambda inputs: level.add_all(inputs, given)
+        )
+        run.need_outputs(name)
+        level.is_watched = run.is_watched or any(t.requires_grad for t in given)
+        pushed = level.tangents_of(run.outputs)
+    finally:
+        tangents_.leave(level)
     if strict and any(t is None for t in pushed):
         raise RuntimeError(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from fastgrad.func import randomness, rules_layers, rules_places  # noqa: F401 - they declare rules
+from fastgrad.func import custom, randomness, rules_layers, rules_places  # noqa: F401 - they declare rules
 from fastgrad.func.batched import Batched, Level, batched, levels, outside, stacked
 from fastgrad.func.rules import IN_PLACE, RULES, Call, elementwise
 from fastgrad.native.build.loader import TensorBase, runtime_set_object
@@ -34,8 +34,12 @@ def _apply_batched(number: int, n: int, n_outs: int, *rest: Any) -> Any:
 
 def _innermost(given: tuple[Any, ...]) -> Level:
     """The innermost level of operands; RuntimeError if its call of `vmap` is over."""
-    found = max((x._level for x in given if type(x) is Batched), key=lambda level: level.depth)
-    if not found.is_open or found not in levels():
+    found = None
+    for x in given:
+        if type(x) is Batched and (found is None or x._level.depth > found.depth):
+            found = x._level
+    stack = levels()
+    if found is None or found.depth >= len(stack) or stack[found.depth] is not found:
         raise RuntimeError(
             "a tensor of vmap was used outside of the function that got it: return it from the function instead"
         )
@@ -45,7 +49,9 @@ def _innermost(given: tuple[Any, ...]) -> Level:
 def _one_by_one(c: Call) -> Any:
     """An op without a rule, for each element of the batch."""
     if not c.level.size:
-        raise NotImplementedError(f"vmap: {c.op.called}() has no batching rule, and the batch has no elements")
+        raise NotImplementedError(
+            f"vmap: {c.op.called}() has no batching rule, and the batch has no elements"
+        )
     warnings.warn(
         f"There is a performance drop because we have not yet implemented the batching rule for {c.op.called}: it "
         "runs for each element of the batch.",

@@ -78,7 +78,9 @@ def vmap(
         flat = leaves_of(given)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(func, in_dims, flat, dims)
-        fronts = [x if d is None else (x if d == 0 else movedim(x, d, 0)) for x, d in zip(flat, dims, strict=True)]
+        fronts = [
+            x if d is None else (x if d == 0 else movedim(x, d, 0)) for x, d in zip(flat, dims, strict=True)
+        ]
         if chunk_size is None or chunk_size >= size:
             return _mapped(func, given, fronts, dims, size, out_dims, randomness)
         parts = []

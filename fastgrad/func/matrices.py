@@ -68,7 +68,8 @@ def jacrev(
                 grads = [one_hot(o, k) if o is output else zeros(o.shape, dtype=o.dtype) for o in run.outputs]
                 rows.append(run.gradients(grads, True, watched))
             joined = [
-                _joined([row[i] for row in rows], t, (*output.shape, *t.shape)) for i, t in enumerate(run.inputs)
+                _joined([row[i] for row in rows], t, (*output.shape, *t.shape))
+                for i, t in enumerate(run.inputs)
             ]
             jacobians.append(_as_argument(rebuilt(run.given, joined), argnums))
         result = rebuilt(run.result, jacobians)
@@ -131,7 +132,9 @@ def jacfwd(
         for input in run.inputs:
             pushed = []
             for k in range(math.prod(input.shape)):
-                tangents = [one_hot(t, k) if t is input else zeros(t.shape, dtype=t.dtype) for t in run.inputs]
+                tangents = [
+                    one_hot(t, k) if t is input else zeros(t.shape, dtype=t.dtype) for t in run.inputs
+                ]
                 pushed.append(linear.push(tangents, watched))
             for j, output in enumerate(run.outputs):
                 sizes = (*output.shape, *input.shape)

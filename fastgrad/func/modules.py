@@ -87,7 +87,9 @@ def _as_one(dicts: Any) -> dict[str, Any]:
         )
     for name, value in found.items():
         if value is not None and not isinstance(value, TensorBase):
-            raise TypeError(f"functional_call(): expected {name!r} to be a Tensor, but got {type(value).__name__}")
+            raise TypeError(
+                f"functional_call(): expected {name!r} to be a Tensor, but got {type(value).__name__}"
+            )
     return found
 
 
@@ -194,7 +196,8 @@ def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], 
         for name, _ in models[0].named_parameters()
     }
     buffers = {
-        name: _stacked([dict(m.named_buffers())[name] for m in models]) for name, _ in models[0].named_buffers()
+        name: _stacked([dict(m.named_buffers())[name] for m in models])
+        for name, _ in models[0].named_buffers()
     }
     return params, buffers
 

@@ -39,23 +39,13 @@ class _Batches(random.Batches):
             return x
         return batched(expanded(x, level.size), level)
 
-    def fill(self, draw: Callable[[Any], None], x: Any) -> None:
+    def filled(self, draw: Callable[[Any], Any], x: Any) -> Any:
         level = levels()[-1]
-        how = need_randomness_of(level)
-        if not is_at(x, level):
-            if how == "different":
-                raise RuntimeError(
-                    "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like "
-                    "same randomness. If this is necessary for your usage, please use the 'same' randomness."
-                )
-            with outside(level):
-                draw(x)
-            return
+        different = need_randomness_of(level) == "different"
         with outside(level):
-            value = x._value.detach()
-            filled = value.new_empty(rt.sizes(value) if how == "different" else rt.sizes(x))
-            draw(filled)
-            value.copy_(filled)
+            if not different:
+                return draw(x)
+            return batched(draw(x.new_empty((level.size, *rt.sizes(x)))), level)
 
 
 random.set_batches(_Batches())

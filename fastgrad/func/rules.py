@@ -25,9 +25,21 @@ from fastgrad.ops.registry import Op
 
 IN_PLACE = -1
 _FLAGS, _DTYPE = TENSOR.fields["flags"][0], TENSOR.fields["dtype"][0]
-_VIEW, _CAST, _ALIAS, _CLONE, _SQUEEZED, _SQUEEZE_DIM, _UNSQUEEZE, _SUM, _MUL, _ADD = (
+_VIEW, _CAST, _ALIAS, _CLONE, _SQUEEZED, _SQUEEZE_DIM, _UNSQUEEZE, _SUM, _MUL, _ADD, _BMM = (
     BY_NAME[n].id
-    for n in ("view", "cast", "alias", "clone", "view.squeezed", "squeeze.dim", "unsqueeze", "sum.dim", "mul", "add")
+    for n in (
+        "view",
+        "cast",
+        "alias",
+        "clone",
+        "view.squeezed",
+        "squeeze.dim",
+        "unsqueeze",
+        "sum.dim",
+        "mul",
+        "add",
+        "bmm",
+    )
 )
 _sizes, _field = rt.sizes, rt.field
 
@@ -57,7 +69,15 @@ class Call:
 
     __slots__ = ("given", "ints", "level", "n_outs", "op", "own", "xs")
 
-    def __init__(self, op: Op, given: tuple[Any, ...], own: list[bool], ints: tuple[int, ...], n_outs: int, level: Level):
+    def __init__(
+        self,
+        op: Op,
+        given: tuple[Any, ...],
+        own: list[bool],
+        ints: tuple[int, ...],
+        n_outs: int,
+        level: Level,
+    ):
         self.op, self.given, self.own, self.ints = op, given, own, ints
         self.n_outs, self.level = n_outs, level
         self.xs = [x._value if mine else x for x, mine in zip(given, own, strict=True)]
@@ -107,6 +127,8 @@ def cast(x: Any, dtype: Any) -> Any:
 
 def elementwise(c: Call) -> Any:
     """The rule of all elementwise ops: sizes are aligned from behind, and broadcast by the op itself."""
+    if len(c.xs) == 1:
+        return c.again(c.xs, *c.ints)
     tensors = [k for k, x in enumerate(c.xs) if isinstance(x, TensorBase)]
     ndim = max(c.ndim(k) for k in tensors)
     if c.n_outs == IN_PLACE and (not c.own[0] or c.ndim(0) < ndim):
@@ -336,6 +358,8 @@ def _(c: Call) -> Any:
 def _times(c: Call, a: int, b: int) -> Any:
     """The product of two operands that are matrices or vectors, with the batch in front."""
     x, y = c.xs[a], c.xs[b]
+    if c.own[a] and c.own[b] and c.ndim(a) == c.ndim(b) == 2:
+        return apply(_BMM, 2, 0, x, y)
     rows, columns = c.ndim(a) == 1, c.ndim(b) == 1
     if rows:
         x = apply(_UNSQUEEZE, 1, 0, x, -2)

@@ -97,7 +97,9 @@ def _(c: Call) -> Any:
     return c.again([c.xs[0]], mode, fill, 0, n + 1, 0, *rest[:n], n + 1, c.level.size, *rest[n + 1 :])
 
 
-@rule("pad.reflect1d", "pad.replicate1d", "pad.reflect2d", "pad.replicate2d", "pad.reflect3d", "pad.replicate3d")
+@rule(
+    "pad.reflect1d", "pad.replicate1d", "pad.reflect2d", "pad.replicate2d", "pad.reflect3d", "pad.replicate3d"
+)
 def _(c: Call) -> Any:
     """Which repeat what is inside, in the last dimensions."""
     mode, fill, _, n, *rest = c.ints
@@ -125,10 +127,14 @@ def _(c: Call) -> Any:
     eps, rows, length = float_of_bits(c.ints[0]), c.ints[1], c.ints[3]
     x = c.value(0)
     flat = viewed(x, c.level.size * rows, length)
-    plain = layer_norm(flat, (length,), eps=eps) if c.op.name.startswith("layer") else rms_norm(flat, (length,), eps=eps)
+    plain = (
+        layer_norm(flat, (length,), eps=eps)
+        if c.op.name.startswith("layer")
+        else rms_norm(flat, (length,), eps=eps)
+    )
     out = viewed(plain, *_sizes(x))
     n = c.ndim(0)
-    return (_affine(c, out, 1, 2, lambda k: aligned(c.xs[k], n) if c.own[k] else c.xs[k]), )
+    return (_affine(c, out, 1, 2, lambda k: aligned(c.xs[k], n) if c.own[k] else c.xs[k]),)
 
 
 @rule("group_norm", "group_norm.plain")

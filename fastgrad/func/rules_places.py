@@ -26,7 +26,9 @@ def _(c: Call) -> Any:
     return c.again([c.value(0), c.value(1)], _behind(c.ints[0], c.ndim(0)))
 
 
-@rule("scatter", "scatter.value", "scatter_add", "scatter_reduce", "scatter_reduce.amax", "scatter_reduce.amin")
+@rule(
+    "scatter", "scatter.value", "scatter_add", "scatter_reduce", "scatter_reduce.amax", "scatter_reduce.amin"
+)
 def _(c: Call) -> Any:
     if c.xs[0] is None or c.ints[1:] != (0,):  # onto zeros of sizes in the integers
         return NotImplemented

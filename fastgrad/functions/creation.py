@@ -478,7 +478,7 @@ def standard(
     if code in FLOATS and generator is None:
         return created(name, _RANDOM, code, sizes, where, which, *STANDARD)
     out = need_floating(name, allocate(name, code, sizes, where))
-    fill(which, out, generator)
+    out = fill(which, out, generator)
     return out
 
 
@@ -518,5 +518,5 @@ def randint(
         as_sequence("randint", size, "size", 2),
         device_code(device),
     )
-    fill_integers(out, low, high, generator)
+    out = fill_integers(out, low, high, generator)
     return finish(out, requires_grad)

@@ -76,7 +76,14 @@ from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.memory.tapes import note_pass
 from fastgrad.native.objects.failures import facts_of, noted_call
-from fastgrad.native.objects.handles import is_tensor, node_handle, object_handle, type_of, wrap_node
+from fastgrad.native.objects.handles import (
+    is_tensor,
+    node_handle,
+    object_handle,
+    operand_handle,
+    type_of,
+    wrap_node,
+)
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 # --- arguments -------------------------------------------------------------------------------------------------
@@ -205,7 +212,7 @@ def root(handle, o, gradient):
         # Python raises what is wrong with the gradients of all roots before what is wrong with one of the roots.
         return result if result == RAISED else UNUSUAL
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
-    h = ones_like(meta) if gradient == none() else object_handle(gradient)
+    h = ones_like(meta) if gradient == none() else operand_handle(gradient)
     if h > 0 and gradient != none():
         retain(h)
     if failed(h):
