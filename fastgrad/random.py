@@ -409,7 +409,7 @@ batches = Batches()
 
 def set_batches(those: Batches) -> None:
     """Set what is asked within `vmap`, which is not loaded before it is used."""
-    global batches  # noqa: PLW0603 - once
+    global batches
     batches = those
 
 

@@ -265,7 +265,8 @@ def _rows(
                     )
                 if strict and create_graph and not g.requires_grad:
                     raise RuntimeError(
-                        f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
+                        f"The jacobian of the user-provided function is independent of input {i}. This "
+                        "is not allowed in "
                         "strict mode when create_graph=True."
                     )
                 rows[i].append(zeros_like(x) if g is None else g)
@@ -273,10 +274,10 @@ def _rows(
     return tuple(made)
 
 
-def _joined(rows: Sequence[Any], output: Any, input: Any) -> Any:
-    sizes = (*output.shape, *input.shape)
+def _joined(rows: Sequence[Any], output: Any, x: Any) -> Any:
+    sizes = (*output.shape, *x.shape)
     if not rows:
-        return zeros(sizes, dtype=input.dtype, device=input.device)
+        return zeros(sizes, dtype=x.dtype, device=x.device)
     return stack(rows).reshape(sizes)
 
 

@@ -1,10 +1,10 @@
 """Tangents: how tensors change with others, in the direction of those that were given.
 
-Note [Tangents]: a *dual* is an alias of a tensor with a tangent, in a level. Nothing is computed beside the graph, which
-records what duals are used for, as it does for any tensor that requires grad; so an op outside of a level costs what it
-always did. The tangent of a tensor is computed when it is asked for, by two passes backward (Note [Twice backward] in
-`fastgrad/func/derivatives.py`) from it to the duals that it depends on. What is changed in place, views and hooks are those
-of the graph.
+Note [Tangents]: a *dual* is an alias of a tensor with a tangent, in a level. Nothing is computed beside the graph,
+which records what duals are used for, as it does for any tensor that requires grad; so an op outside of a level costs
+what it always did. The tangent of a tensor is computed when it is asked for, by two passes backward (Note [Twice
+backward] in `fastgrad/func/derivatives.py`) from it to the duals that it depends on. What is changed in place, views
+and hooks are those of the graph.
 
 A custom function with a `jvp` of its own is called with tangents when it is called; its outputs become duals with
 the tangents that it gives, and the way to duals before them ends there.
@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from fastgrad.autograd.aliases import note
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.function import Function, apply_directly, set_apply_forward
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
@@ -63,16 +64,21 @@ class Level:
         duals = [d for d, _ in self._duals]
         with enable_grad():
             seeds = [
-                o.detach().clone().requires_grad_() for o in chosen
+                note(o.detach().clone().requires_grad_()) for o in chosen
             ]  # of whatever values: all is linear in them
             self.is_cut = True
             try:
                 pulled = grad(chosen, duals, seeds, True, True, allow_unused=True)
             finally:
                 self.is_cut = False
-        pairs = [(p, t) for p, (_, t) in zip(pulled, self._duals, strict=True) if p is not None]
-        if not pairs:
+        if all(p is None for p in pulled):
             return found
+        # What a pass gives may not depend on what it begins with: of a step function, say, it is zero.
+        pairs = [
+            (p, t) for p, (_, t) in zip(pulled, self._duals, strict=True) if p is not None and p.requires_grad
+        ]
+        if not pairs:
+            return [None if k not in places else zeros_like(outputs[k].detach()) for k in range(len(outputs))]
         recorded = is_grad_enabled() and any(map(self.leads_beyond, chosen))
         pushed = grad([p for p, _ in pairs], seeds, [t for _, t in pairs], True, recorded, allow_unused=True)
         for k, t in zip(places, pushed, strict=True):
@@ -126,7 +132,7 @@ def dual_of(x: Any, level: Level) -> tuple[Any, bool]:
     """An alias of a tensor that requires grad, and whether it leads to something before it."""
     if x.requires_grad and is_grad_enabled():
         return Dual.apply(x, level), True
-    return x.detach().requires_grad_(), False
+    return note(x.detach().requires_grad_()), False
 
 
 class _Context:

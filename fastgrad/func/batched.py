@@ -1,20 +1,20 @@
 """Tensors of `vmap`: one that a function sees, and the one that is computed with.
 
-Note [Batched tensors]: within `vmap` a function gets *batched* tensors. Such an object is a tensor of the sizes, strides
-and dtype that one element of the batch has: its record is a view of the first. So whatever asks for sizes and dtypes,
-checks arguments and works out integers, in Python or compiled, does for one element what it always does. Beside the
-record the object has the *value*, the tensor of all elements with the batch in front, and the *level*, the call of
-`vmap` that it belongs to. A value may be batched itself, at a level further out.
+Note [Batched tensors]: within `vmap` a function gets *batched* tensors. Such an object is a tensor of the sizes,
+strides and dtype that one element of the batch has: its record is a view of the first. So whatever asks for sizes and
+dtypes, checks arguments and works out integers, in Python or compiled, does for one element what it always does.
+Beside the record the object has the *value*, the tensor of all elements with the batch in front, and the *level*, the
+call of `vmap` that it belongs to. A value may be batched itself, at a level further out.
 
-Ops are where they differ. Compiled code tells batched tensors by their class, computes with none, and hands the call of
-an op on some to `apply_batched`; entries that read or write elements refuse them. So no other tensor pays for them, and
-no element is mistaken for the batch. `apply_batched` takes the values of the innermost level, changes the integers of the
-call by the rule of the op (`func.rules`), calls the op again and makes batched tensors of the results. An op without a
-rule runs for each element, and the user is told.
+Ops are where they differ. Compiled code tells batched tensors by their class, computes with none, and hands the call
+of an op on some to `apply_batched`; entries that read or write elements refuse them. So no other tensor pays for them,
+and no element is mistaken for the batch. `apply_batched` takes the values of the innermost level, changes the integers
+of the call by the rule of the op (`func.rules`), calls the op again and makes batched tensors of the results. An op
+without a rule runs for each element, and the user is told.
 
 Values have the history: their ops are recorded as those of any tensor, so a pass over what a function computed for all
-elements is an ordinary one, in compiled code. Where a transform differentiates within `vmap`, its inputs are expanded to
-the levels around it first: then the gradient of the sum over the batch is the gradient of each element.
+elements is an ordinary one, in compiled code. Where a transform differentiates within `vmap`, its inputs are expanded
+to the levels around it first: then the gradient of the sum over the batch is the gradient of each element.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.autograd import engine
+from fastgrad.autograd.aliases import note
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.likeness import ones_like
 from fastgrad.native.build.loader import rt, runtime_set_object
@@ -184,7 +185,7 @@ class Batched(Tensor):
     def retain_grad(self) -> None:
         self._value.retain_grad()
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Any) -> Any:  # type: ignore[override]
         level = self._level
 
         def call(grad: Any) -> Any:
@@ -313,7 +314,7 @@ def differentiated(x: Any) -> Any:
     """An alias of a tensor that requires grad, batched at all levels under way; see Note [One graph]."""
     around = levels()
     plain = laid_bare(x, around)
-    own = apply(_ALIAS, 1, 0, plain) if plain.requires_grad else plain.detach().requires_grad_()
+    own = apply(_ALIAS, 1, 0, plain) if plain.requires_grad else note(plain.detach().requires_grad_())
     return dressed(own, around)
 
 

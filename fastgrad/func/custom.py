@@ -56,7 +56,8 @@ def _by_its_rule(cls: type[Function], args: tuple[Any, ...], level: Level) -> An
     dims = spread(out_dims, output)
     if dims is None:
         raise RuntimeError(
-            f"The vmap staticmethod of {cls.__name__} returned out_dims {out_dims!r}, which do not have the form of its "
+            f"The vmap staticmethod of {cls.__name__} returned out_dims {out_dims!r}, which "
+            "do not have the form of its "
             "output"
         )
     made = [
@@ -129,7 +130,7 @@ class _Generated(Function):
                     f"{len(ctx.own)}, got {len(found)})"
                 )
             with outside(here):
-                made = []
+                made: list[Any] = []
                 for g, mine in zip(found, ctx.own, strict=True):
                     if g is None:
                         made.append(None)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.autograd import tangents as tangents_
+from fastgrad.autograd.aliases import noted
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.func.batched import differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
@@ -98,7 +99,7 @@ class _Run:
         leaves = leaves_of(self.given)
         _need_tensors(leaves)
         records = is_grad_enabled()
-        with enable_grad():
+        with enable_grad(), noted() as self._leaves:
             self.inputs = [differentiated(t if records else t.detach()) for t in leaves]
             if inputs_made is not None:
                 inputs_made(self.inputs)
@@ -123,7 +124,7 @@ class _Run:
         if self._aliased:
             return True
         outputs = tuple(plain(o) for o in self.outputs if isinstance(o, TensorBase))
-        return bool(rt.leads_elsewhere(outputs, tuple(map(plain, self.inputs))))
+        return bool(rt.leads_elsewhere(outputs, tuple(self._leaves)))
 
     def left(self, value: Any) -> Any:
         """Tensors of the function as the caller gets them."""
@@ -241,8 +242,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns
     -------
     output, vjp_fn, aux
-        `vjp_fn` takes a cotangent for each output, in the form of the output, and returns a tuple of a gradient for each
-        of `primals`. It may be called again. `aux` is there with `has_aux` only.
+        `vjp_fn` takes a cotangent for each output, in the form of the output, and returns a tuple of a gradient for
+        each of `primals`. It may be called again. `aux` is there with `has_aux` only.
 
     Raises
     ------

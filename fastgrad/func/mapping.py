@@ -36,8 +36,8 @@ def vmap(
     func : callable
         Takes tensors, in containers or not, without the dimension of the batch; returns tensors.
     in_dims : int, None, or containers of such
-        Which dimension of each positional argument is the batch; None for what is the same for all elements. Of arguments
-        by name it is the first.
+        Which dimension of each positional argument is the batch; None for what is the same for all elements. Of
+        arguments by name it is the first.
     out_dims : int, None, or containers of such
         Where the batch stands in results; None for a result that is the same for all elements.
     randomness : "error", "different" or "same"
@@ -101,7 +101,8 @@ def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: Sequence[Any]
     """The dimension of the batch of each leaf, counted from the front."""
     if not isinstance(in_dims, int) and not isinstance(in_dims, (tuple, list)):
         raise ValueError(
-            f"vmap({_name(func)}, in_dims={in_dims}, ...): expected `in_dims` to be int or a (potentially nested) tuple "
+            f"vmap({_name(func)}, in_dims={in_dims}, ...): expected `in_dims` to be int or "
+            "a (potentially nested) tuple "
             f"matching the structure of inputs, got: {type(in_dims)}."
         )
     if not flat:
@@ -185,7 +186,8 @@ def _out_dims(func: Any, out: Any, out_dims: Any) -> list[Any]:
     found = spread(out_dims, out)
     if found is None:
         raise ValueError(
-            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+            "compatible with the structure of "
             f"`outputs`. out_dims has structure {form_text(out_dims)} but outputs has structure {form_text(out)}."
         )
     return found

@@ -39,7 +39,8 @@ def jacrev(
     -------
     callable
         It takes the arguments of `func` and returns, in the form of the output, for each tensor of it a Jacobian with
-        regard to the argument, in the form of that: a tensor with the dimensions of the output, then those of the input.
+        regard to the argument, in the form of that: a tensor with the dimensions of the output, then those of the
+        input.
 
     Raises
     ------
@@ -129,15 +130,13 @@ def jacfwd(
         run.need_outputs("jvp(f, primals, tangents)")
         linear, watched = _Linear(run), run.is_watched
         columns: list[list[Any]] = [[] for _ in run.outputs]  # for each output its Jacobians by inputs
-        for input in run.inputs:
+        for x in run.inputs:
             pushed = []
-            for k in range(math.prod(input.shape)):
-                tangents = [
-                    one_hot(t, k) if t is input else zeros(t.shape, dtype=t.dtype) for t in run.inputs
-                ]
+            for k in range(math.prod(x.shape)):
+                tangents = [one_hot(t, k) if t is x else zeros(t.shape, dtype=t.dtype) for t in run.inputs]
                 pushed.append(linear.push(tangents, watched))
             for j, output in enumerate(run.outputs):
-                sizes = (*output.shape, *input.shape)
+                sizes = (*output.shape, *x.shape)
                 if not pushed or pushed[0][j] is None:
                     columns[j].append(zeros(sizes, dtype=output.dtype, device=output.device))
                 else:

@@ -144,7 +144,7 @@ def _need_names(
 def _replaced(wanted: dict[str, Any], given: dict[str, Any], places: dict[str, Place]) -> Iterator[None]:
     """A block in which the module has other tensors."""
     before = []
-    for name, value in wanted.items():
+    for name in wanted:
         if name not in places:
             raise AttributeError(f"functional_call(): the module has no parameter or buffer {name!r}")
         before.append((places[name], places[name][0][places[name][1]]))

@@ -1,8 +1,8 @@
 """How ops treat batched operands: elementwise ops, reductions, views, joining and splitting, products.
 
-Note [Batching rules]: a rule gets a `Call`, whose operands are values of the innermost level: those that are batched have
-the batch in front, the others are as they were. It answers with the result, or a tuple of results, with the batch in
-front. Integers of the call count dimensions of one element and are shifted behind the batch. It may answer
+Note [Batching rules]: a rule gets a `Call`, whose operands are values of the innermost level: those that are batched
+have the batch in front, the others are as they were. It answers with the result, or a tuple of results, with the batch
+in front. Integers of the call count dimensions of one element and are shifted behind the batch. It may answer
 NotImplemented, where the op then runs for each element.
 """
 
@@ -77,7 +77,7 @@ class Call:
         ints: tuple[int, ...],
         n_outs: int,
         level: Level,
-    ):
+    ) -> None:
         self.op, self.given, self.own, self.ints = op, given, own, ints
         self.n_outs, self.level = n_outs, level
         self.xs = [x._value if mine else x for x, mine in zip(given, own, strict=True)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from fastgrad.func.batched import expanded
@@ -166,10 +165,9 @@ def _(c: Call) -> Any:
     if batch == 0:
         return NotImplemented
     count, _, channels, *rest = _sizes(x)
-    running = [None if s is None else viewed(s, batch * channels) for s in (means, variances)]
-    momentum = float_of_bits(c.ints[6])
-    folded = viewed(x, count, batch * channels, *rest)
-    out = batch_norm(folded, *running, training=True, momentum=momentum, eps=float_of_bits(c.ints[0]))
+    mean, variance = (None if s is None else viewed(s, batch * channels) for s in (means, variances))
+    folded, momentum = viewed(x, count, batch * channels, *rest), float_of_bits(c.ints[6])
+    out = batch_norm(folded, mean, variance, None, None, True, momentum, float_of_bits(c.ints[0]))
     out = movedim(viewed(out, count, batch, channels, *rest), 1, 0)
     return (_affine(c, out, 1, 2, lambda k: _channel_wise(c, k, n)),)
 

@@ -150,7 +150,7 @@ def find_place(o, place):
 
 @native_once
 def leads_elsewhere(outputs, inputs):
-    """Whether the graph behind a tuple of tensors has an end that is none of another tuple of leaves: 1, 0 or a failure.
+    """Whether the graph behind a tuple of tensors has an end that is none of a tuple of leaves: 1, 0 or a failure.
 
     A task finds the nodes, as for a pass, and ends before anything runs.
     """
