@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from fastgrad.autograd import tangents
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 
 __all__ = [
     "UnpackedDualTensor",
@@ -159,4 +159,4 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     tangent = current.tangents_of([tensor])[0]
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(tensor if current.leads_beyond(tensor) else tensor.detach(), tangent)  # type: ignore[attr-defined]
+    return UnpackedDualTensor(tensor if current.leads_beyond(tensor) else rt.detach(tensor), tangent)

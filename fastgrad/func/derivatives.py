@@ -24,6 +24,10 @@ from fastgrad.func.batched import differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
 from fastgrad.functions.likeness import ones_like, zeros_like
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.records import TENSOR
+
+_DTYPE = TENSOR.fields["dtype"][0]
 
 
 def _need_tensors(leaves: Sequence[Any]) -> None:
@@ -32,7 +36,12 @@ def _need_tensors(leaves: Sequence[Any]) -> None:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
 
 
-def _chosen(name: str, argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
+def _without_history(value: Any) -> Any:
+    is_recorded = isinstance(value, TensorBase) and value.requires_grad  # type: ignore[attr-defined]
+    return value.detach() if is_recorded else value
+
+
+def chosen_places(name: str, argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
     """The places of the arguments to differentiate with regard to, counted from the front."""
     if isinstance(argnums, bool) or not isinstance(argnums, (int, tuple)):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
@@ -51,7 +60,7 @@ def _chosen(name: str, argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-class _Run:
+class Run:
     """A function called on aliases of its inputs.
 
     Parameters
@@ -80,8 +89,6 @@ class _Run:
     outputs : list of Tensor
         Its tensors.
     aux : object
-    is_watched : bool
-        Whether something beyond the aliases may want gradients through what is made of the outputs.
     """
 
     def __init__(
@@ -119,6 +126,7 @@ class _Run:
 
     @functools.cached_property
     def is_watched(self) -> bool:
+        """Whether something beyond the aliases may want gradients."""
         if not self._records:
             return False
         if self._aliased:
@@ -130,7 +138,7 @@ class _Run:
         """Tensors of the function as the caller gets them."""
         if self.is_watched:
             return value
-        return mapped(lambda t: t.detach() if isinstance(t, TensorBase) and t.requires_grad else t, value)  # type: ignore[attr-defined]
+        return mapped(_without_history, value)
 
     def need_outputs(self, name: str) -> None:
         """Raise unless the function returned tensors only."""
@@ -204,28 +212,31 @@ def grad_and_value(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        name = "grad_and_value(f)(*args)"
-        places = _chosen("grad", argnums, args)
-        run = _Run("grad_and_value", func, args, places, has_aux, kwargs)
+        places = chosen_places("grad", argnums, args)
+        run = Run("grad_and_value", func, args, places, has_aux, kwargs)
         out = run.result
-        if not isinstance(out, TensorBase):
-            raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(out)}")
-        if out.dim():  # type: ignore[attr-defined]
-            raise RuntimeError(
-                f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. "  # type: ignore[attr-defined]
-                "Maybe you wanted to use the vjp or jacrev APIs instead?"
-            )
-        if not out.dtype.is_floating_point:  # type: ignore[attr-defined]
-            raise RuntimeError(
-                f"{name}: Expected f(*args) to return a floating point Tensor, got {out.dtype}"
-            )  # type: ignore[attr-defined]
+        _need_number(out)
         watched = run.is_watched
-        found = rebuilt(run.given, run.gradients([ones_like(out.detach())], watched, watched))  # type: ignore[attr-defined]
+        found = rebuilt(run.given, run.gradients([ones_like(out.detach())], watched, watched))
         value = run.left(out)
         first = found if isinstance(argnums, tuple) else found[0]
         return first, ((value, run.left(run.aux)) if has_aux else value)
 
     return wrapper
+
+
+def _need_number(out: Any) -> None:
+    """Refuse to differentiate anything but one floating-point number."""
+    name, sizes = "grad_and_value(f)(*args)", getattr(out, "shape", ())
+    if not isinstance(out, TensorBase):
+        raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(out)}")
+    if sizes:
+        raise RuntimeError(
+            f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {len(sizes)} dims. Maybe you wanted "
+            "to use the vjp or jacrev APIs instead?"
+        )
+    if rt.field(out, _DTYPE) not in FLOATS:
+        raise RuntimeError(f"{name}: Expected f(*args) to return a floating point Tensor, got {out!r}")
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -257,7 +268,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> vjp_fn(fg.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
-    run = _Run("vjp", func, primals, None, has_aux)
+    run = Run("vjp", func, primals, None, has_aux)
     run.need_outputs("vjp(f, *primals)")
     watched = run.is_watched
 
@@ -287,10 +298,10 @@ def _need_same_form(what: str, value: Any, output: Any) -> None:
         )
 
 
-class _Linear:
+class LinearMap:
     """How outputs of a run change with its inputs; see Note [Twice backward]."""
 
-    def __init__(self, run: _Run) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         with enable_grad():
             self.seeds = [
@@ -377,7 +388,7 @@ def jvp(
     level = tangents_.Level()
     tangents_.enter(level)
     try:
-        run = _Run(
+        run = Run(
             "jvp", func, primals, None, has_aux, inputs_made=lambda inputs: level.add_all(inputs, given)
         )
         run.need_outputs(name)
@@ -394,7 +405,7 @@ def jvp(
     return (value, out, run.left(run.aux)) if has_aux else (value, out)
 
 
-def _zeros_for(run: _Run, pushed: Sequence[Any]) -> Any:
+def _zeros_for(run: Run, pushed: Sequence[Any]) -> Any:
     """Tangents in the form of the output, zeros where an output does not depend on the inputs."""
     filled = [zeros_like(o.detach()) if t is None else t for o, t in zip(run.outputs, pushed, strict=True)]
     return rebuilt(run.result, filled)
@@ -440,9 +451,9 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """
     name = "linearize(f, *primals)"
     _need_primals(name, primals)
-    run = _Run("linearize", func, primals, None, False)
+    run = Run("linearize", func, primals, None, False)
     run.need_outputs(name)
-    linear, watched = _Linear(run), run.is_watched
+    linear, watched = LinearMap(run), run.is_watched
 
     def jvp_fn(*tangents: Any) -> Any:
         if not same_form(tangents, primals):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad.func.batched import need_randomness, one_hot, stacked
-from fastgrad.func.derivatives import _chosen, _Linear, _Run
+from fastgrad.func.derivatives import LinearMap, Run, chosen_places
 from fastgrad.func.trees import rebuilt
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.shape import movedim
@@ -59,7 +59,7 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = _Run("jacrev", func, args, _chosen("jacrev", argnums, args), has_aux, kwargs)
+        run = Run("jacrev", func, args, chosen_places("jacrev", argnums, args), has_aux, kwargs)
         run.need_outputs("vjp(f, *primals)")
         watched = run.is_watched
         jacobians = []
@@ -126,9 +126,9 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = _Run("jacfwd", func, args, _chosen("jacfwd", argnums, args), has_aux, kwargs)
+        run = Run("jacfwd", func, args, chosen_places("jacfwd", argnums, args), has_aux, kwargs)
         run.need_outputs("jvp(f, primals, tangents)")
-        linear, watched = _Linear(run), run.is_watched
+        linear, watched = LinearMap(run), run.is_watched
         columns: list[list[Any]] = [[] for _ in run.outputs]  # for each output its Jacobians by inputs
         for x in run.inputs:
             pushed = []
