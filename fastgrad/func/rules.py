@@ -122,6 +122,15 @@ def cast(x: Any, dtype: Any) -> Any:
     return x if _field(x, _DTYPE) == dtype.code else apply(_CAST, 1, 0, x, dtype.code)
 
 
+def behind(c: Call, dim: int, n: int) -> int:
+    """A dimension of one element, which has `n`, as one of the value; IndexError if there is none."""
+    if not -n <= dim < n:
+        raise IndexError(
+            f"{c.op.called}(): Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return dim % n + 1
+
+
 # --- elementwise -----------------------------------------------------------------------------------------------
 
 
@@ -179,7 +188,7 @@ def _reduced(c: Call, before: int) -> Any:
     first, dims = c.ints[:before], c.ints[before:]
     if n == 0:
         return c.again([_with_a_dim(x)], *first[:-1], 0, 1)
-    return c.again([x], *first, *(d % n + 1 for d in dims or range(n)))
+    return c.again([x], *first, *(behind(c, d, n) for d in dims or range(n)))
 
 
 @rule("sum", "sum.dim", "mean", "mean.dim", "amax", "amin", "any", "all")
@@ -207,7 +216,7 @@ def _(c: Call) -> Any:
     x, n = c.xs[0], c.ndim(0)
     dim, keepdim = c.ints
     if dim != ALL_DIMS and n:
-        return c.again([x], dim % n + 1, keepdim)
+        return c.again([x], behind(c, dim, n), keepdim)
     batch = c.level.size
     out = apply(BY_NAME["prod.dim"].id, 1, 0, viewed(x, batch, math.prod(_sizes(c.given[0]))), 1, 0)
     return viewed(out, batch, *(1,) * n) if keepdim and n else out
@@ -222,7 +231,7 @@ def _(c: Call) -> Any:
     x, n = c.xs[0], c.ndim(0)
     dim, *rest = c.ints
     if n:
-        return c.again([x], dim % n + 1, *rest)
+        return c.again([x], behind(c, dim, n), *rest)
     if c.op.name in ("logsumexp", "argmax", "argmin", "max_dim", "min_dim"):
         rest[0] = 0
         return c.again([_with_a_dim(x)], 1, *rest)
@@ -266,7 +275,7 @@ def _(c: Call) -> Any:
 @rule("permute", "unpermute")
 def _(c: Call) -> Any:
     n = c.ndim(0)
-    return c.again([c.xs[0]], c.ints[0], 0, *(d % n + 1 if n and -n <= d < n else d + 1 for d in c.ints[1:]))
+    return c.again([c.xs[0]], c.ints[0], 0, *(behind(c, d, n) for d in c.ints[1:]))
 
 
 @rule("transpose", "t")
@@ -274,12 +283,7 @@ def _(c: Call) -> Any:
     n = c.ndim(0)
     if n == 0:
         return apply(_ALIAS, 1, 0, c.xs[0])
-    return c.again([c.xs[0]], *(_behind(d, n) for d in c.ints))
-
-
-def _behind(dim: int, n: int) -> int:
-    """A dimension of one element as one of the value; what is out of range stays so."""
-    return dim + n + 1 if -n <= dim < 0 else dim + 1 if dim >= 0 else -(1 << 31)
+    return c.again([c.xs[0]], *(behind(c, d, n) for d in c.ints))
 
 
 @rule("select", "slice", "narrow")
@@ -287,7 +291,7 @@ def _(c: Call) -> Any:
     n = c.ndim(0)
     if n == 0:
         return NotImplemented
-    return c.again([c.xs[0]], _behind(c.ints[0], n), *c.ints[1:])
+    return c.again([c.xs[0]], behind(c, c.ints[0], n), *c.ints[1:])
 
 
 @rule("squeeze", "squeeze.dim")
@@ -296,19 +300,19 @@ def _(c: Call) -> Any:
     sizes = _sizes(c.given[0])
     if dim == MAX_DIMS:
         return apply(_SQUEEZED, 1, 0, x, c.level.size, *(s for s in sizes if s != 1))
-    return c.again([x], _behind(dim, len(sizes))) if sizes else apply(_ALIAS, 1, 0, x)
+    return c.again([x], behind(c, dim, len(sizes))) if sizes else apply(_ALIAS, 1, 0, x)
 
 
 @rule("unsqueeze")
 def _(c: Call) -> Any:
-    return c.again([c.xs[0]], _behind(c.ints[0], c.ndim(0) + 1))
+    return c.again([c.xs[0]], behind(c, c.ints[0], c.ndim(0) + 1))
 
 
 @rule("diagonal")
 def _(c: Call) -> Any:
     n = c.ndim(0)
     offset, dim1, dim2 = c.ints
-    return c.again([c.xs[0]], offset, _behind(dim1, n), _behind(dim2, n))
+    return c.again([c.xs[0]], offset, behind(c, dim1, n), behind(c, dim2, n))
 
 
 @rule("alias", "tril", "triu")
@@ -336,7 +340,7 @@ def _(c: Call) -> Any:
 
 @rule("unbind", "split", "split.sizes")
 def _(c: Call) -> Any:
-    return c.again([c.xs[0]], _behind(c.ints[0], c.ndim(0)), *c.ints[1:])
+    return c.again([c.xs[0]], behind(c, c.ints[0], c.ndim(0)), *c.ints[1:])
 
 
 @rule("cat")
@@ -344,12 +348,12 @@ def _(c: Call) -> Any:
     if len({c.ndim(k) for k in range(len(c.xs))}) > 1:  # empty vectors, which count for nothing
         return NotImplemented
     dim, *each = c.ints
-    return c.again([c.value(k) for k in range(len(c.xs))], _behind(dim, c.ndim(0)), *each)
+    return c.again([c.value(k) for k in range(len(c.xs))], behind(c, dim, c.ndim(0)), *each)
 
 
 @rule("stack")
 def _(c: Call) -> Any:
-    return c.again([c.value(k) for k in range(len(c.xs))], _behind(c.ints[0], c.ndim(0) + 1))
+    return c.again([c.value(k) for k in range(len(c.xs))], behind(c, c.ints[0], c.ndim(0) + 1))
 
 
 # --- products --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.func.rules import IN_PLACE, Call, aligned, rule
+from fastgrad.func.rules import IN_PLACE, Call, aligned, behind, rule
 from fastgrad.functions.creation import arange
 from fastgrad.functions.shape import movedim, permute
 from fastgrad.native.build.loader import rt
@@ -17,13 +17,9 @@ _INDEX = BY_NAME["index"].id
 _sizes = rt.sizes
 
 
-def _behind(dim: int, n: int) -> int:
-    return dim + n + 1 if dim < 0 else dim + 1
-
-
 @rule("gather")
 def _(c: Call) -> Any:
-    return c.again([c.value(0), c.value(1)], _behind(c.ints[0], c.ndim(0)))
+    return c.again([c.value(0), c.value(1)], behind(c, c.ints[0], c.ndim(0)))
 
 
 @rule(
@@ -32,14 +28,14 @@ def _(c: Call) -> Any:
 def _(c: Call) -> Any:
     if c.xs[0] is None or c.ints[1:] != (0,):  # onto zeros of sizes in the integers
         return NotImplemented
-    return c.again([c.value(k) for k in range(3)], _behind(c.ints[0], c.ndim(0)), 0)
+    return c.again([c.value(k) for k in range(3)], behind(c, c.ints[0], c.ndim(0)), 0)
 
 
 @rule("scatter_into", "scatter_into.add", "scatter_into.mul", "scatter_into.amax", "scatter_into.amin")
 def _(c: Call) -> Any:
     if not c.own[0]:
         return NotImplemented
-    return c.again([c.value(k) for k in range(3)], _behind(c.ints[0], c.ndim(0)))
+    return c.again([c.value(k) for k in range(3)], behind(c, c.ints[0], c.ndim(0)))
 
 
 @rule("index", "index.select")
@@ -85,7 +81,7 @@ def _(c: Call) -> Any:
     if c.own[2]:
         return NotImplemented
     first, *rest = c.ints
-    return c.again([c.value(0), c.value(1), c.xs[2]], _behind(first, c.ndim(0)), *rest)
+    return c.again([c.value(0), c.value(1), c.xs[2]], behind(c, first, c.ndim(0)), *rest)
 
 
 @rule("nonzero")
