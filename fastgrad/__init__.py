@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
         accelerator,
         backends,
         fft,
+        func,
         optim,
         profiler,
         serialization,
@@ -104,6 +105,7 @@ if _TYPE_CHECKING:
         utils,
         viz,
     )
+    from fastgrad.func import vmap
     from fastgrad.serialization import load, save
     from fastgrad.warm import warmup
 
@@ -112,6 +114,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "accelerator",
         "backends",
         "fft",
+        "func",
         "optim",
         "profiler",
         "serialization",
@@ -120,7 +123,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "utils",
         "viz",
     )
-) | {"load": "serialization", "save": "serialization", "warmup": "warm"}
+) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
 
@@ -178,6 +181,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "func",
     "get_default_device",
     "get_autocast_dtype",
     "get_default_dtype",
@@ -233,6 +237,7 @@ __all__ = [
     "utils",
     "version",
     "viz",
+    "vmap",
     "warmup",
     *PACKAGE,
 ]

@@ -7,10 +7,19 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 import numpy as _np
 
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.factors import LUFactors as _LUFactors
+from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
+from fastgrad.functions.factors import PLU as _PLU
+from fastgrad.functions.matrix_functions import LowRank as _LowRank
 from fastgrad.functions.memory_format import memory_format as _memory_format
+from fastgrad.functions.older_linalg import SVD as _SVD
+from fastgrad.functions.orthogonal import QR as _QR
+from fastgrad.functions.orthogonal import Reflectors as _Reflectors
 from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.searching import Histogram as _Histogram
 from fastgrad.functions.summaries import MinMax as _MinMax
+from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
+from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -29,10 +38,14 @@ from fastgrad import backends as backends
 bfloat16: _dtype
 bool: _dtype
 from fastgrad.dtypes import can_cast as can_cast
+cdouble: _dtype
+cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
 from fastgrad.compiler import compile as compile
 from fastgrad import compiler as compiler
+complex128: _dtype
+complex64: _dtype
 contiguous_format: _memory_format
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
@@ -42,11 +55,13 @@ double: _dtype
 from fastgrad.dtypes import dtype as dtype
 e: _float
 from fastgrad.autograd.modes import enable_grad as enable_grad
+from fastgrad import fft as fft
 from fastgrad.dtypes import finfo as finfo
 float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+from fastgrad import func as func
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from fastgrad.places import get_default_device as get_default_device
 from fastgrad.dtypes import get_default_dtype as get_default_dtype
@@ -101,6 +116,7 @@ uint8: _dtype
 from fastgrad import utils as utils
 from fastgrad import version as version
 from fastgrad import viz as viz
+from fastgrad.func.mapping import vmap as vmap
 from fastgrad.warm import warmup as warmup
 def is_tensor(obj: object) -> _bool: ...
 def abs(input: _Tensor) -> _Tensor:
@@ -125,6 +141,8 @@ def addmv(input: _Tensor, mat: _Tensor, vec: _Tensor, *, beta: _Tensor | _int | 
     r"""``beta * input + alpha * (mat @ vec)``. See `addmm`."""
 def addr(input: _Tensor, vec1: _Tensor, vec2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
     r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
+def adjoint(input: _Tensor) -> _Tensor:
+    r"""The conjugates of matrices, transposed: those of the last two dimensions."""
 def all(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
     r"""Whether all elements are not zero. See `sum` for the parameters."""
 def allclose(input: _Tensor, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -137,6 +155,8 @@ def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _boo
     r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
 def aminmax(input: _Tensor, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
     r"""The smallest and the largest value, over all dimensions or one."""
+def angle(input: _Tensor) -> _Tensor:
+    r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
 def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
     r"""Whether any element is not zero. See `sum` for the parameters."""
 def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
@@ -185,6 +205,8 @@ def atleast_3d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with three dimensions at least; a vector lies along the second."""
 def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
     r"""``beta * input + alpha * bmm(batch1, batch2)``."""
+def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``1 - |2 k / n - 1|``; see `hann_window`."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
     r"""Ones with the probabilities that the elements are, and zeros."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
@@ -201,6 +223,8 @@ def bitwise_right_shift(input: _Tensor | _int | _float | _complex, other: _Tenso
     r"""The bits of `input` moved down by `other` places; the sign stays."""
 def bitwise_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The bits in which two integers differ; of masks, where they do."""
+def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)``; see `hann_window`."""
 def block_diag(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""A matrix of matrices along its diagonal, with zeros beside them."""
 def bmm(input: _Tensor, mat2: _Tensor) -> _Tensor:
@@ -228,6 +252,12 @@ def chain_matmul(*matrices: _Any) -> _Tensor:
     r"""The product of matrices, in the order with the fewest multiplications."""
 def channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     r"""Channels in another order: the first of each group, then the second of each, and so on (Zhang et al. 2018)."""
+def cholesky(input: _Tensor, upper: _bool = False) -> _Tensor:
+    r"""The Cholesky decomposition. See `linalg.cholesky`."""
+def cholesky_inverse(L: _Any, upper: _bool = False) -> _Tensor:
+    r"""The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors."""
+def cholesky_solve(input: _Tensor, L: _Tensor, upper: _bool = False) -> _Tensor:
+    r"""The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``."""
 def chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""At most `chunks` views of equal runs of a dimension."""
 def clamp(input: _Tensor, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
@@ -244,10 +274,16 @@ def column_stack(tensors: _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors side by side, vectors as columns."""
 def combinations(input: _Tensor, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
     r"""All combinations of `r` elements of a vector, as rows."""
+def complex(real: _Any, imag: _Any) -> _Tensor:
+    r"""Complex numbers of their real and imaginary parts, which are broadcast."""
 def concat(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
 def concatenate(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+def conj(input: _Tensor) -> _Tensor:
+    r"""The complex conjugates; of a real tensor itself."""
+def conj_physical(input: _Tensor) -> _Tensor:
+    r"""The complex conjugates, in memory of their own; of a real tensor itself."""
 def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -270,6 +306,8 @@ def cumulative_trapezoid(y: _Any, x: _Any = None, *, dx: _int | _float | _comple
     r"""The running integral of samples along a dimension. See `trapezoid`."""
 def deg2rad(input: _Tensor) -> _Tensor:
     r"""Angles in degrees as radians."""
+def det(input: _Tensor) -> _Tensor:
+    r"""The determinants of square matrices."""
 def diag(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""A vector as diagonal of a matrix, or the diagonal of a matrix as a copy."""
 def diag_embed(input: _Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
@@ -356,6 +394,8 @@ def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _floa
     r"""The greatest common divisor of two integers, which is not negative."""
 def ge(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Whether ``input >= other``."""
+def geqrf(input: _Tensor) -> _Reflectors:
+    r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
 def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""Another name of `outer`."""
 def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -366,6 +406,10 @@ def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _T
     r"""One step of a gated recurrent unit."""
 def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Whether ``input > other``."""
+def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
+def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``(1 - cos(2 pi k / n)) / 2``, where n is the length, or one less if the window is not `periodic`."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
@@ -380,6 +424,8 @@ def hypot(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _fl
     r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
 def i0(input: _Tensor) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
+def imag(input: _Tensor) -> _Tensor:
+    r"""The imaginary parts, as a view."""
 def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
     r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
 def index_copy(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
@@ -392,10 +438,16 @@ def index_select(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
     r"""The slices of a dimension that a vector of indices names."""
 def inner(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
+def inverse(input: _Tensor) -> _Tensor:
+    r"""The inverse of square matrices. See `linalg.inv`."""
 def is_complex(input: _Tensor) -> _bool:
-    r"""Whether the dtype of a tensor is a complex one: none is."""
+    r"""Whether the dtype of a tensor is a complex one."""
+def is_conj(input: _Tensor) -> _bool:
+    r"""Whether the elements of a tensor are conjugated when they are read: never. See `conj`."""
 def is_floating_point(input: _Tensor) -> _bool:
     r"""Whether the dtype of a tensor is a floating-point one."""
+def is_neg(input: _Tensor) -> _bool:
+    r"""Whether the elements of a tensor are negated when they are read: never."""
 def is_nonzero(input: _Tensor) -> _bool:
     r"""Whether the only element of a tensor is not zero."""
 def isclose(input: _Tensor, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
@@ -413,7 +465,11 @@ def isneginf(input: _Tensor) -> _Tensor:
 def isposinf(input: _Tensor) -> _Tensor:
     r"""Whether an element is infinity."""
 def isreal(input: _Tensor) -> _Tensor:
-    r"""Whether an element is a real number: there are no others yet."""
+    r"""Whether an element is a real number, which it is if it has no imaginary part."""
+def istft(input: _Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Any = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> _Tensor:
+    r"""The signal whose `stft` comes nearest to the input, by overlapping pieces (Griffin and Lim, 1984)."""
+def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""``I0(beta sqrt(1 - (2 k / n - 1)**2)) / I0(beta)`` with the modified Bessel function of order 0."""
 def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
 def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
@@ -448,6 +504,8 @@ def logaddexp(input: _Tensor | _int | _float | _complex, other: _Tensor | _int |
     r"""``log(exp(input) + exp(other))``, without overflow."""
 def logaddexp2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``log2(2 ** input + 2 ** other)``, without overflow."""
+def logdet(input: _Tensor) -> _Tensor:
+    r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
 def logical_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Whether neither element is zero."""
 def logical_not(input: _Tensor) -> _Tensor:
@@ -466,6 +524,12 @@ def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tens
     r"""One step of a long short-term memory."""
 def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Whether ``input < other``."""
+def lu(input: _Tensor, pivot: _bool = True, get_infos: _bool = False) -> _LUFactors | _LUFactorsEx:
+    r"""The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`."""
+def lu_solve(input: _Tensor, LU_data: _Tensor, LU_pivots: _Tensor) -> _Tensor:
+    r"""The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
+def lu_unpack(LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True) -> _PLU:
+    r"""P, L and U of what `linalg.lu_factor` gives."""
 def masked_fill(input: _Tensor, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
     r"""A copy of `input` with `value` where the mask holds."""
 def masked_scatter(input: _Tensor, mask: _Tensor, source: _Tensor) -> _Tensor:
@@ -474,8 +538,10 @@ def masked_select(input: _Tensor, mask: _Tensor) -> _Tensor:
     r"""The elements where a mask holds, as a vector; both are broadcast."""
 def matmul(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The matrix product, with vectors as rows or columns and batches broadcast."""
+def matrix_exp(input: _Tensor) -> _Tensor:
+    r"""The exponential of square matrices."""
 def matrix_power(input: _Tensor, n: _int) -> _Tensor:
-    r"""A square matrix, or each of a batch, multiplied `n` times with itself."""
+    r"""A square matrix, or each of a batch, multiplied `n` times with itself; with a negative `n`, its inverse."""
 @_overload
 def max(input: _Tensor) -> _Tensor:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
@@ -568,14 +634,26 @@ def ones(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _de
     r"""A tensor of ones."""
 def ones_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes filled with ones; see `empty_like`."""
+def orgqr(input: _Tensor, input2: _Tensor) -> _Tensor:
+    r"""The first columns of a product of reflectors. See `linalg.householder_product`."""
+def ormqr(input: _Tensor, tau: _Tensor, other: _Tensor, left: _bool = True, transpose: _bool = False) -> _Tensor:
+    r"""The product of a matrix with the orthogonal matrix Q of `geqrf`."""
 def outer(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""The products of each element of a vector with each of another."""
+def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> _LowRank:
+    r"""An approximation of the first principal components of matrices, whose rows are samples."""
+def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
+    r"""The distances of order `p` between each row of a matrix and all that come behind it."""
 def permute(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
     r"""The dimensions in another order."""
+def pinverse(input: _Tensor, rcond: _float = 1e-15) -> _Tensor:
+    r"""The pseudo-inverse of matrices. See `linalg.pinv`."""
 def pixel_shuffle(input: _Tensor, upscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C r r, H, W) as ones of shape (..., C, H r, W r) (Shi et al. 2016)."""
 def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C, H r, W r) as ones of shape (..., C r r, H, W): the inverse of `pixel_shuffle`."""
+def polar(abs: _Any, angle: _Any) -> _Tensor:
+    r"""Complex numbers of their absolute values and angles in radians, ``abs * exp(1j * angle)``."""
 def polygamma(n: _int, input: _Tensor) -> _Tensor:
     r"""The `n`-th derivative of `digamma`."""
 def positive(input: _Tensor) -> _Tensor:
@@ -586,6 +664,8 @@ def prod(input: _Tensor, dim: _int | None = None, keepdim: _bool = False, *, dty
     r"""The product over one dimension, or over all. See `sum` for the parameters."""
 def put(input: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
     r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
+def qr(input: _Tensor, some: _bool = True) -> _QR:
+    r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
 def quantile(input: _Tensor, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
     r"""Quantiles of all elements, or along a dimension."""
 def rad2deg(input: _Tensor) -> _Tensor:
@@ -606,6 +686,8 @@ def randperm(n: _int, *, generator: _Generator | None = None, dtype: _dtype | No
     r"""The integers from 0 to ``n - 1`` in random order."""
 def ravel(input: _Tensor) -> _Tensor:
     r"""All elements as one dimension."""
+def real(input: _Tensor) -> _Tensor:
+    r"""The real parts, as a view; of a real tensor itself."""
 def reciprocal(input: _Tensor) -> _Tensor:
     r"""``1 / input``."""
 def relu(input: _Tensor) -> _Tensor:
@@ -617,6 +699,10 @@ def repeat_interleave(input: _Tensor, repeats: _int | _Tensor | None = None, dim
     r"""Each element of a dimension so many times, one behind the other."""
 def reshape(input: _Tensor, *shape: _int | _Sequence[_int]) -> _Tensor:
     r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
+def resolve_conj(input: _Tensor) -> _Tensor:
+    r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
+def resolve_neg(input: _Tensor) -> _Tensor:
+    r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
 def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | _int | _float | _complex) -> _dtype:
     r"""The dtype that an op over two operands gives."""
 def rnn_relu_cell(input: _Tensor, hx: _Tensor | None, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
@@ -653,6 +739,8 @@ def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     r"""`elu` with the two numbers that keep mean and variance (Klambauer et al. 2017)."""
 def selu_(input: _Tensor) -> _Tensor:
     r"""`selu`, in place."""
+def sgn(input: _Tensor) -> _Tensor:
+    r"""``input / abs(input)``, and 0 at zero; of real numbers their signs."""
 def sigmoid(input: _Tensor) -> _Tensor:
     r"""The logistic function, ``1 / (1 + exp(-input))``."""
 def sign(input: _Tensor) -> _Tensor:
@@ -667,6 +755,8 @@ def sinh(input: _Tensor) -> _Tensor:
     r"""The hyperbolic sine."""
 def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
     r"""A copy with `src` at a slice of a dimension."""
+def slogdet(input: _Tensor) -> _SignAndLogarithm:
+    r"""The signs of determinants, and the logarithms of their absolute values."""
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
 def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
@@ -685,12 +775,18 @@ def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _An
     r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
 def std_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
     r"""The standard deviation and the mean over dimensions. See `var`."""
+def stft(input: _Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> _Tensor:
+    r"""The Fourier transforms of pieces of a signal, each multiplied by a window."""
 def sub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input - alpha * other``, broadcast and promoted. See `add`."""
 def subtract(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input - alpha * other``, broadcast and promoted. See `add`."""
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The sum over dimensions."""
+def svd(input: _Tensor, some: _bool = True, compute_uv: _bool = True) -> _SVD:
+    r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
+def svd_lowrank(A: _Tensor, q: _int = 6, niter: _int = 2, M: _Tensor | None = None) -> _LowRank:
+    r"""An approximation of the first singular values and vectors of matrices, or of ``A - M``."""
 def swapaxes(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
     r"""Two dimensions exchanged."""
 def swapdims(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
@@ -727,6 +823,8 @@ def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _comp
     r"""The integral of samples along a dimension, by trapezoids."""
 def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
     r"""The integral of samples along a dimension, by trapezoids."""
+def triangular_solve(input: _Tensor, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
+    r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
 def tril(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The lower triangle of the last two dimensions."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
@@ -757,7 +855,11 @@ def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bo
 def var_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
     r"""The variance and the mean over dimensions. See `var`."""
 def vdot(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
-    r"""Another name of `dot`, while there are no complex numbers."""
+    r"""The inner product, with the conjugates of `input`; of real vectors another name of `dot`."""
+def view_as_complex(input: _Tensor) -> _Tensor:
+    r"""A view of pairs of real numbers as complex ones."""
+def view_as_real(input: _Tensor) -> _Tensor:
+    r"""A view of complex numbers as pairs of real ones, which are a last dimension of size 2."""
 def vsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""The same along the first dimension."""
 def vstack(tensors: _Sequence[_Tensor]) -> _Tensor:

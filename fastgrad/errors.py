@@ -309,8 +309,8 @@ def wrong_argument(number: int, k: int, value: Any) -> NoReturn:
         raise TypeError(
             f"descriptor '{method}' for 'fastgrad.Tensor' objects doesn't apply to a '{got}' object"
         )
-    if isinstance(value, TensorBase) and kind in ("tensor", "tensor?"):
-        got = "one that was never made, or is gone"
+    if isinstance(value, TensorBase) and kind in ("tensor", "tensor?", "elements"):
+        got = "one that was never made, or is gone, or one of vmap"
     raise TypeError(f"{name}(): argument {k + 1} must be {ARGUMENTS[kind]}, but got {got}")
 
 

@@ -15,7 +15,7 @@ import operator
 import os
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from fastgrad.dtypes import FLOATING, finfo
@@ -339,10 +339,11 @@ def integer_range(tensor: Any) -> tuple[int, int]:
     return _RANGES[rt.field(tensor, _DTYPE)]
 
 
-def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> None:
+def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | None = None) -> Any:
     """Fill a tensor without gaps with uniformly distributed numbers in [low, high); with low if both are equal.
 
-    This and the other fills leave history and version of the tensor alone: they are the caller's business.
+    This and the other fills leave history and version of the tensor alone: they are the caller's business. They return
+    the tensor or, within `vmap`, one of numbers for each element of the batch.
 
     Parameters
     ----------
@@ -361,10 +362,10 @@ def fill_uniform(tensor: Any, low: float, high: float, generator: Generator | No
             f"uniform_: expected low, high and high - low to be finite in the tensor's dtype, but got "
             f"low={low} and high={high}"
         )
-    fill(UNIFORM, tensor, generator, float_bits(low), float_bits(high))
+    return fill(UNIFORM, tensor, generator, float_bits(low), float_bits(high))
 
 
-def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> None:
+def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | None = None) -> Any:
     """Fill a tensor without gaps with normally distributed numbers.
 
     Parameters
@@ -378,10 +379,10 @@ def fill_normal(tensor: Any, mean: float, std: float, generator: Generator | Non
     """
     if not std >= 0:
         raise RuntimeError(f"normal_: expected std >= 0, but got std={std}")
-    fill(NORMAL, tensor, generator, float_bits(mean), float_bits(std))
+    return fill(NORMAL, tensor, generator, float_bits(mean), float_bits(std))
 
 
-def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> None:
+def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None = None) -> Any:
     """Fill a tensor without gaps with integers distributed uniformly in [low, high).
 
     Parameters
@@ -402,7 +403,33 @@ def fill_integers(tensor: Any, low: int, high: int, generator: Generator | None 
             f"random_: expected {first} <= low and high <= {end} for dtype {dtype}, but got "
             f"low={low} and high={high}"
         )
-    fill(INTEGERS, tensor, generator, _signed(low % _WORD), _signed(high % _WORD))
+    return fill(INTEGERS, tensor, generator, _signed(low % _WORD), _signed(high % _WORD))
+
+
+class Batches:
+    """What functions that draw random numbers do within `vmap`; see `func.randomness`."""
+
+    def under_way(self) -> bool:
+        """Whether this thread is within `vmap`."""
+        return False
+
+    def made(self, draw: Callable[[Sequence[int]], Any], sizes: Sequence[int]) -> Any:
+        """A tensor of random numbers, by a function that draws one of given sizes."""
+
+    def operand(self, x: Any) -> Any:
+        """An operand of an op that draws, for which each element of the batch draws as it is asked to."""
+
+    def filled(self, draw: Callable[[Any], Any], x: Any) -> Any:
+        """A new tensor filled by a function that does."""
+
+
+batches = Batches()
+
+
+def set_batches(those: Batches) -> None:
+    """Set what is asked within `vmap`, which is not loaded before it is used."""
+    global batches
+    batches = those
 
 
 _NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
@@ -412,11 +439,13 @@ STANDARD = float_bits(0.0), float_bits(1.0)
 
 def fill(
     which: int, tensor: Any, generator: Generator | None, a: int = STANDARD[0], b: int = STANDARD[1]
-) -> None:
+) -> Any:
     """Fill a tensor without gaps by a distribution with the words `a` and `b`, which nobody looks at.
 
     Without them the bounds of the uniform distribution, or mean and standard deviation of the normal one, are 0 and 1.
     """
+    if batches.under_way():
+        return batches.filled(lambda x: fill(which, x, generator, a, b), tensor)
     if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
         raise RuntimeError(
             f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"
@@ -434,6 +463,7 @@ def fill(
         rt.random_fill(which, tensor, generator._state, a, b)
     except (NotImplementedError, MemoryError) as error:
         raise renamed(error, _NAMES[which]) from None
+    return tensor
 
 
 def _other_device(name: str, generator: Generator) -> RuntimeError:

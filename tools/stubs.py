@@ -78,6 +78,8 @@ WHERE = (
     "condition: _Tensor) -> tuple[_Tensor, ...]",
 )
 """What follows the receiver in the forms of functions whose result depends on how they are called."""
+PLAIN = ("bool", "complex", "float", "int", "str", "type")
+"""What `HEAD` imports from `builtins`."""
 SAID = (
     ("Tensor", TENSOR), ("Size", "_Size"), ("dtype", "_dtype"), ("device", "_device"),
     ("memory_format", "_memory_format"), ("Generator", "_Generator"),
@@ -164,19 +166,7 @@ class Stub:
 
         def named(match: re.Match[str]) -> str:
             name = match[0]
-            if name in (
-                "int",
-                "float",
-                "bool",
-                "str",
-                "complex",
-                "type",
-                "Any",
-                "Callable",
-                "Iterator",
-                "Sequence",
-                "Literal",
-            ):
+            if name in PLAIN or name in ("Any", "Callable", "Iterator", "Sequence", "Literal"):
                 return f"_{name}"
             found = where.get(name)
             if isinstance(found, types.UnionType):  # an alias
@@ -190,7 +180,8 @@ class Stub:
                 return f"_{name}"
             return name
 
-        text = re.sub(r"\btyping\.|\bbuiltins\.|\bnp\.", lambda m: "_np." if m[0] == "np." else "", text)
+        text = re.sub(r"\b(typing|builtins|collections\.abc)\.", "", text)
+        text = re.sub(r"\bnp\.", "_np.", text)
         return re.sub(r"(?<![\w.\"'])[A-Za-z]\w*(?![\w\"'])", named, text)
 
     def function(
@@ -314,7 +305,8 @@ def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) 
         elif isinstance(found, type) or inspect.isfunction(found):
             stub.lines.append(f"from {found.__module__} import {found.__name__} as {name}")
         elif type(found).__module__ == "builtins":
-            kind = "None" if found is None else f"_{type(found).__name__}"
+            kind = "None" if found is None else type(found).__name__
+            kind = f"_{kind}" if kind in PLAIN else kind
             stub.lines.append(f"{name}: {kind}")
         else:
             kind = type(found).__name__

@@ -32,7 +32,9 @@ __all__ = [
     "compiled",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -49,4 +51,6 @@ __all__ = [
     "set_multithreading_enabled",
 ]
 
-__getattr__ = _getattr_of(__name__, {"profiler": None})
+__getattr__ = _getattr_of(
+    __name__, dict.fromkeys(("forward_ad", "functional", "profiler"))
+)  # few programs use them

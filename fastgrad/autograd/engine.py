@@ -30,6 +30,8 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.records import NODE
 from fastgrad.native.host import devices
 from fastgrad.native.host.hook_calls import call_callbacks, queue_in_replay
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import invoke
 
 
 class _Filtered(threading.local):
@@ -258,7 +260,8 @@ def grad(
     allow_unused : bool, optional
         Give None for inputs that the outputs do not depend on, instead of raising.
     is_grads_batched : bool
-        Not supported.
+        Whether `grad_outputs` have a first dimension more than the outputs: there is a pass for each of its elements,
+        and the gradients get that dimension, too. Hooks run in each of the passes.
     materialize_grads : bool
         Zeros in place of None; implies `allow_unused`.
 
@@ -280,7 +283,9 @@ def grad(
     (tensor(6.),)
     """
     if is_grads_batched:
-        raise NotImplementedError("is_grads_batched=True is not supported; call grad once for each vector")
+        return _grad_of_each(
+            outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -305,12 +310,80 @@ def grad(
     found = rt.run_pass(outputs, grad_outputs, wanted, flags)
     if found is NotImplemented or found is Ellipsis:
         wanted = _inputs_of(inputs, "grad")
-        found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
+        found = _grad_of_batched(_sequence(outputs), wanted, grad_outputs, keep, create_graph)
+        if found is None:
+            found = _run_checked(*_roots(outputs, grad_outputs, wanted), wanted, flags)
     for value in found:
         if value is None:
             found = _unused(found, _inputs_of(wanted, "grad"), allow_unused, materialize_grads, create_graph)
             break
     return dict(zip(inputs, found, strict=True)) if isinstance(inputs, dict) else found  # type: ignore[no-any-return]
+
+
+_batches: list[Callable[..., Any]] = []
+
+
+def set_grad_of_batched(function: Callable[..., Any]) -> None:
+    """Set what differentiates tensors of `vmap`: it gives gradients, or None where there are no such tensors."""
+    _batches[:] = [function]
+
+
+def _grad_of_batched(
+    roots: list[Any], wanted: list[Any], grad_outputs: Any, keep: bool, create_graph: bool
+) -> Any:
+    """The gradients where tensors of `vmap` are among the arguments, else None."""
+    if not _batches:
+        return None
+    grads = [None] * len(roots) if grad_outputs is None else _sequence(grad_outputs)
+    return _batches[0](roots, wanted, grads, keep, create_graph) if len(grads) == len(roots) else None
+
+
+def _grad_of_each(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> Any:
+    """`grad` for each element of the first dimension of the gradients that it begins with."""
+    roots, given = _sequence(outputs), _sequence(grad_outputs)
+    if len(roots) != len(given) or any(g is None for g in given):
+        raise RuntimeError(
+            "grad can be implicitly created only for scalar outputs, and not if is_grads_batched=True"
+        )
+    for k, (root, g) in enumerate(zip(roots, given, strict=True)):
+        if not isinstance(g, TensorBase):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        sizes = rt.sizes(g)
+        if not sizes or sizes[1:] != _kind_of(root)[0]:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, the first dimension of each grad_output is the batch, and the remaining "
+                f"ones are those of the output, but a mismatch was detected: grad_output[{k}] has a shape of {g.shape} "
+                f"and output[{k}] has a shape of {type(g.shape)(_kind_of(root)[0])}."
+            )
+    lengths = [rt.sizes(g)[0] for g in given]
+    if any(n != lengths[0] for n in lengths):
+        raise ValueError(f"Expected all grad_outputs to have the same first size, got sizes {lengths}")
+    if not lengths or not lengths[0]:
+        raise IndexError("is_grads_batched=True needs grad_outputs with a first dimension that is not empty")
+    keep = create_graph if retain_graph is None else as_truth("grad", "retain_graph", retain_graph)
+    rows = [
+        grad(
+            roots, inputs, [g[k] for g in given], keep or k + 1 < lengths[0], create_graph,
+            allow_unused=allow_unused, materialize_grads=materialize_grads,
+        )
+        for k in range(lengths[0])
+    ]  # fmt: skip
+    if isinstance(inputs, Mapping):
+        return {key: _stacked([row[key] for row in rows]) for key in rows[0]}
+    return tuple(_stacked(column) for column in zip(*rows, strict=True))
+
+
+def _stacked(gradients: Any) -> Any:
+    """Gradients in a new first dimension; None if they are."""
+    return None if gradients[0] is None else invoke(BY_NAME["stack"], gradients, 0)
 
 
 def _unused(

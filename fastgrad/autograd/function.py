@@ -51,10 +51,18 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Refuse: there is no forward-mode differentiation."""
-        raise NotImplementedError(
-            "save_for_forward() is for forward-mode differentiation, which is not supported"
-        )
+        """Keep tensors for `jvp`, which finds them in ``ctx.saved_tensors`` unless `save_for_backward` keeps others.
+
+        Parameters
+        ----------
+        *tensors : Tensor or None
+        """
+        for k, x in enumerate(tensors):
+            if x is not None and not isinstance(x, TensorBase):
+                raise TypeError(
+                    f"save_for_forward can only save variables, but argument {k} is of type {type(x)}"
+                )
+        self._for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Say which inputs `forward` changed in place; each must be among its outputs."""
@@ -281,13 +289,28 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Refuse: there is no forward-mode differentiation."""
-        raise NotImplementedError("forward-mode differentiation is not supported")
+        """The tangents of the outputs, given those of the arguments of `forward`: see `forward_ad`."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """Refuse: there is no vmap."""
-        raise NotImplementedError("vmap is not supported")
+        """What the function gives for a batch: a tuple of its outputs and the dimensions of the batch in them.
+
+        Parameters
+        ----------
+        info : object
+            Its `batch_size` and `randomness`.
+        in_dims : tuple of int or None
+            Which dimension of each argument is the batch; None for those that are the same for all elements.
+        *args
+            The arguments of `forward`, with that dimension.
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -305,13 +328,45 @@ class Function(metaclass=_FunctionMeta):
             For a leaf that requires grad and is marked dirty.
         """
         if cls.setup_context is not _no_setup_context:
-            return _apply_with_setup(cls, _arguments(cls.forward, args, kwargs))
-        if kwargs:
+            args = _arguments(cls.forward, args, kwargs)
+        elif kwargs:
             args = _arguments(cls.forward, (None, *args), kwargs)[1:]  # None is the place of ctx
-        return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
+        if _forward_mode and cls.jvp is not Function.jvp:
+            return _forward_mode[0](cls, args)
+        try:
+            if cls.setup_context is not _no_setup_context:
+                return _apply_with_setup(cls, args)
+            return rt.function_apply(cls._backward_cls, cls, cls.forward, args)
+        except BatchedArguments:
+            return _batches[0](cls, args)
 
 
 _no_setup_context = Function.setup_context
+
+
+class BatchedArguments(Exception):  # noqa: N818 - nobody but `Function.apply` sees it
+    """A call of a custom function on tensors of `vmap`, which compiled code does not begin."""
+
+
+def _refuse_batched() -> None:
+    raise BatchedArguments
+
+
+runtime_set_object("refuse_batched", _refuse_batched)
+_batches: list[Callable[..., Any]] = []
+_forward_mode: list[Callable[..., Any]] = []
+
+
+def set_apply_batched(function: Callable[..., Any]) -> None:
+    """Set what calls a custom function on tensors of `vmap`."""
+    _batches[:] = [function]
+
+
+def set_apply_forward(function: Callable[..., Any] | None) -> None:
+    """Set what calls a custom function that has a `jvp` while tangents are computed; None if they are not."""
+    _forward_mode[:] = [function] if function else []
+
+
 _ANY_NUMBER = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad import dtypes
+from fastgrad import dtypes, random
 from fastgrad.cuda import interchange, pinned
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
@@ -494,13 +494,15 @@ def standard(
     name: str, which: int, code: int, sizes: Sequence[int], where: int, generator: Any = None
 ) -> Any:
     """A tensor of the uniform distribution on [0, 1), or of the standard normal one."""
+    if random.batches.under_way():
+        return random.batches.made(lambda s: standard(name, which, code, s, where, generator), sizes)
     if code in COMPLEX:  # each part of a normal number has half of the variance
         pairs = standard(name, which, real_of(code), (*sizes, 2), where, generator)
         return apply(_AS_COMPLEX, 1, 0, pairs * 0.5**0.5 if which == NORMAL else pairs)
     if code in FLOATS and generator is None:
         return created(name, _RANDOM, code, sizes, where, which, *STANDARD)
     out = need_floating(name, allocate(name, code, sizes, where))
-    fill(which, out, generator)
+    out = fill(which, out, generator)
     return out
 
 
@@ -540,5 +542,5 @@ def randint(
         as_sequence("randint", size, "size", 2),
         device_code(device),
     )
-    fill_integers(out, low, high, generator)
+    out = fill_integers(out, low, high, generator)
     return finish(out, requires_grad)

@@ -55,7 +55,7 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     interval = {"from": 0.0, "to": 1.0} | _interval("uniform_", ("from", "to"), bounds, named)
     fresh = _fresh("uniform_", input)
     low, high = (as_float("uniform_", name, bound) for name, bound in interval.items())
-    fill_uniform(fresh, low, high, generator)
+    fresh = fill_uniform(fresh, low, high, generator)
     return _assign("uniform_", "UniformBackward0", input, fresh)
 
 
@@ -83,7 +83,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
         If the dtype is not floating.
     """
     fresh = _fresh("normal_", input)
-    fill_normal(fresh, as_float("normal_", "mean", mean), as_float("normal_", "std", std), generator)
+    fresh = fill_normal(fresh, as_float("normal_", "mean", mean), as_float("normal_", "std", std), generator)
     return _assign("normal_", "NormalBackward0", input, fresh)
 
 
@@ -125,7 +125,7 @@ def random_(input: Any, *bounds: Any, generator: Generator | None = None, **name
     if not low < high:
         raise RuntimeError(f"random_(): expects 'from' to be less than 'to', but got from={low} >= to={high}")
     fresh = empty(tuple(input.shape), dtype=input.dtype, device=input.device)
-    fill_integers(fresh, low, high, generator)
+    fresh = fill_integers(fresh, low, high, generator)
     return _assign("random_", f"RandomBackward{2 - len(interval)}", input, fresh)
 
 
@@ -272,7 +272,7 @@ def log_normal_(
     mean, std = as_float("log_normal_", "mean", mean), as_float("log_normal_", "std", std)
     _need_positive("log_normal_", "std", std)
     exponents = _doubles(input)
-    fill_normal(exponents, mean, std, generator)
+    exponents = fill_normal(exponents, mean, std, generator)
     return _assign_numpy("log_normal_", "LogNormalBackward0", input, np.exp(exponents.numpy()))
 
 
@@ -357,7 +357,7 @@ def _doubles(input: Any) -> Any:
 def _uniform(input: Any, generator: Generator | None) -> np.ndarray:
     """Numbers in [0, 1) with 53 bits, one for each element."""
     out = _doubles(input)
-    fill_uniform(out, 0.0, 1.0, generator)
+    out = fill_uniform(out, 0.0, 1.0, generator)
     return out.numpy()  # type: ignore[no-any-return]
 
 

@@ -66,7 +66,7 @@ def _standard_like(
         out = standard(name, which, code, rt.sizes(input), where)
     else:
         out = need_floating(name, _alike(name, input, dtype, device, memory_format))
-        fill(which, out, None)
+        out = fill(which, out, None)
     return finish(out, requires_grad)
 
 
@@ -178,5 +178,5 @@ def randint_like(
     """Random integers in the sizes of a tensor; see `empty_like`."""
     bounds = integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
     out = _alike("randint_like", input, dtype, device, memory_format)
-    fill_integers(out, *bounds)
+    out = fill_integers(out, *bounds)
     return out

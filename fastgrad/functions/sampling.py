@@ -126,9 +126,9 @@ def normal(
     kind = tensors[0].dtype if tensors else dtypes.as_dtype(dtype or dtypes.get_default_dtype())
     out = allocate("normal", kind.code, shape, tensors[0].device.code if tensors else device_code(device))
     if not tensors:
-        fill_normal(out, mean, std, generator)
+        out = fill_normal(out, mean, std, generator)
         return out
-    fill_normal(out, 0.0, 1.0, generator)
+    out = fill_normal(out, 0.0, 1.0, generator)
     return out * (std.detach() if is_tensor(std) else std) + (mean.detach() if is_tensor(mean) else mean)
 
 
@@ -153,7 +153,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
     keys = allocate("randperm", dtypes.int64.code, (count,), device_code(device))
-    fill_integers(keys, -(1 << 63), 1 << 63, generator)
+    keys = fill_integers(keys, -(1 << 63), 1 << 63, generator)
     order = argsort(keys)
     return order if dtype is None else order.to(dtype)
 

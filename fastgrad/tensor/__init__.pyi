@@ -9,10 +9,17 @@ import numpy as _np
 from fastgrad.autograd.hooks import RemovableHandle as _RemovableHandle
 from fastgrad.cuda.streams import Stream as _Stream
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.factors import LUFactors as _LUFactors
+from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
 from fastgrad.functions.memory_format import memory_format as _memory_format
+from fastgrad.functions.older_linalg import SVD as _SVD
+from fastgrad.functions.orthogonal import QR as _QR
+from fastgrad.functions.orthogonal import Reflectors as _Reflectors
 from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.searching import Histogram as _Histogram
 from fastgrad.functions.summaries import MinMax as _MinMax
+from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
+from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor.size import Size as _Size
@@ -73,6 +80,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def __setitem__(self, index: _Any, value: _Any) -> None: ...
     def __contains__(self, element: object) -> _bool: ...
     @property
+    def H(self) -> _Tensor: ...
+    @property
     def T(self) -> _Tensor: ...
     _backward_hooks: _Any
     _base: _Any
@@ -129,6 +138,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
     def addr_(self, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
         r"""In-place form of `addr`."""
+    def adjoint(self) -> _Tensor:
+        r"""The conjugates of matrices, transposed: those of the last two dimensions."""
     def all(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
         r"""Whether all elements are not zero. See `sum` for the parameters."""
     def allclose(self, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -139,6 +150,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     def aminmax(self, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
         r"""The smallest and the largest value, over all dimensions or one."""
+    def angle(self) -> _Tensor:
+        r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
     def any(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
         r"""Whether any element is not zero. See `sum` for the parameters."""
     def arccos(self) -> _Tensor:
@@ -245,9 +258,19 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The tensor in uint8."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the Cauchy distribution, ``sigma / (pi ((x - median)**2 + sigma**2))``, in place."""
+    def cdouble(self) -> _Tensor:
+        r"""The tensor in complex128."""
     def ceil(self) -> _Tensor: ...
     def ceil_(self) -> _Tensor:
         r"""In-place form of `ceil`."""
+    def cfloat(self) -> _Tensor:
+        r"""The tensor in complex64."""
+    def cholesky(self, upper: _bool = False) -> _Tensor:
+        r"""The Cholesky decomposition. See `linalg.cholesky`."""
+    def cholesky_inverse(self, upper: _bool = False) -> _Tensor:
+        r"""The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors."""
+    def cholesky_solve(self, L: _Tensor, upper: _bool = False) -> _Tensor:
+        r"""The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``."""
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""At most `chunks` views of equal runs of a dimension."""
     def clamp(self, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
@@ -270,6 +293,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy with history, which lies in memory as the tensor does or in another memory format."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
         r"""All combinations of `r` elements of a vector, as rows."""
+    def conj(self) -> _Tensor:
+        r"""The complex conjugates; of a real tensor itself."""
+    def conj_physical(self) -> _Tensor:
+        r"""The complex conjugates, in memory of their own; of a real tensor itself."""
+    def conj_physical_(self) -> _Tensor:
+        r"""In-place form of `conj_physical`."""
     def contiguous(self, memory_format: _memory_format = ...) -> _Tensor:
         r"""The tensor itself if its elements lie row by row, or in the given memory format, else a copy that does."""
     def copy_(self, source: _Tensor, non_blocking: _bool = False) -> _Tensor:
@@ -309,6 +338,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Angles in degrees as radians."""
     def deg2rad_(self) -> _Tensor:
         r"""In-place form of `deg2rad`."""
+    def det(self) -> _Tensor:
+        r"""The determinants of square matrices."""
     def detach(self) -> _Tensor:
         r"""A tensor over the same memory without history."""
     def detach_(self) -> _Tensor:
@@ -439,6 +470,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `ge`."""
     def geometric_(self, p: _float, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the geometric distribution, ``p (1 - p)**(k - 1)`` for k = 1, 2, ..., in place."""
+    def geqrf(self) -> _Reflectors:
+        r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
     def ger(self, vec2: _Tensor) -> _Tensor:
         r"""Another name of `outer`."""
     def get_device(self) -> _int:
@@ -478,6 +511,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The modified Bessel function of the first kind of order 0."""
     def i0_(self) -> _Tensor:
         r"""In-place form of `i0`."""
+    @property
+    def imag(self) -> _Tensor: ...
     def index_add(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
         r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
     def index_add_(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
@@ -500,6 +535,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
     def int(self) -> _Tensor:
         r"""The tensor in int32."""
+    def inverse(self) -> _Tensor:
+        r"""The inverse of square matrices. See `linalg.inv`."""
+    def is_complex(self) -> _bool:
+        r"""Whether the dtype is a complex one."""
+    def is_conj(self) -> _bool:
+        r"""Whether the elements of a tensor are conjugated when they are read: never. See `conj`."""
     def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
         r"""Whether elements lie in row-major order, or in the given memory format, without gaps."""
     @property
@@ -514,6 +555,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_leaf(self) -> _bool: ...
     @property
     def is_meta(self) -> _bool: ...
+    def is_neg(self) -> _bool:
+        r"""Whether the elements of a tensor are negated when they are read: never."""
     def is_nonzero(self) -> _bool:
         r"""Whether the only element of a tensor is not zero."""
     def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
@@ -531,7 +574,9 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def isposinf(self) -> _Tensor:
         r"""Whether an element is infinity."""
     def isreal(self) -> _Tensor:
-        r"""Whether an element is a real number: there are no others yet."""
+        r"""Whether an element is a real number, which it is if it has no imaginary part."""
+    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Any = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> _Tensor:
+        r"""The signal whose `stft` comes nearest to the input, by overlapping pieces (Griffin and Lim, 1984)."""
     def item(self) -> _Tensor:
         r"""The only element, as a Python number."""
     @property
@@ -596,6 +641,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `logaddexp2`."""
     def logaddexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logaddexp`."""
+    def logdet(self) -> _Tensor:
+        r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
     def logical_and(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Whether neither element is zero."""
     def logical_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -624,6 +671,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether ``input < other``."""
     def lt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `lt`."""
+    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> _LUFactors | _LUFactorsEx:
+        r"""The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`."""
+    def lu_solve(self, LU_data: _Tensor, LU_pivots: _Tensor) -> _Tensor:
+        r"""The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
+    @property
+    def mH(self) -> _Tensor: ...
     @property
     def mT(self) -> _Tensor: ...
     def masked_fill(self, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
@@ -638,8 +691,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The elements where a mask holds, as a vector; both are broadcast."""
     def matmul(self, other: _Tensor) -> _Tensor:
         r"""The matrix product, with vectors as rows or columns and batches broadcast."""
+    def matrix_exp(self) -> _Tensor:
+        r"""The exponential of square matrices."""
     def matrix_power(self, n: _int) -> _Tensor:
-        r"""A square matrix, or each of a batch, multiplied `n` times with itself."""
+        r"""A square matrix, or each of a batch, multiplied `n` times with itself; with a negative `n`, its inverse."""
     @_overload
     def max(self) -> _Tensor:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
@@ -762,6 +817,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The number of elements."""
     def numpy(self, *, force: _bool = False) -> _np.ndarray:
         r"""A NumPy array over the same memory."""
+    def orgqr(self, input2: _Tensor) -> _Tensor:
+        r"""The first columns of a product of reflectors. See `linalg.householder_product`."""
+    def ormqr(self, tau: _Tensor, other: _Tensor, left: _bool = True, transpose: _bool = False) -> _Tensor:
+        r"""The product of a matrix with the orthogonal matrix Q of `geqrf`."""
     def outer(self, vec2: _Tensor) -> _Tensor:
         r"""The products of each element of a vector with each of another."""
     @property
@@ -770,6 +829,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The dimensions in another order."""
     def pin_memory(self, device: _device | _str | _int | None = None) -> _Tensor:
         r"""A copy in memory of the host's that is locked in its place; itself if it is there."""
+    def pinverse(self, rcond: _float = 1e-15) -> _Tensor:
+        r"""The pseudo-inverse of matrices. See `linalg.pinv`."""
     def polygamma(self, n: _int) -> _Tensor:
         r"""See `fastgrad.polygamma`."""
     def polygamma_(self, n: _int) -> _Tensor:
@@ -786,6 +847,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
     def put_(self, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
         r"""`put` in place."""
+    def qr(self, some: _bool = True) -> _QR:
+        r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
     def quantile(self, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
         r"""Quantiles of all elements, or along a dimension."""
     def rad2deg(self) -> _Tensor:
@@ -796,6 +859,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Fill a tensor with integers, each with the same probability, in place."""
     def ravel(self) -> _Tensor:
         r"""All elements as one dimension."""
+    @property
+    def real(self) -> _Tensor: ...
     def reciprocal(self) -> _Tensor:
         r"""``1 / input``."""
     def reciprocal_(self) -> _Tensor:
@@ -826,6 +891,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
     def reshape_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In the sizes of another tensor."""
+    def resolve_conj(self) -> _Tensor:
+        r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
+    def resolve_neg(self) -> _Tensor:
+        r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
     def retain_grad(self) -> None:
         r"""Let backward passes write the gradient of this non-leaf to its ``grad``."""
     @property
@@ -860,6 +929,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy with `src` at one position of a dimension."""
     def set_(self, source: _Tensor | None = ...) -> _Tensor:
         r"""Let this tensor stand for the memory of another one, as a change in place."""
+    def sgn(self) -> _Tensor:
+        r"""``input / abs(input)``, and 0 at zero; of real numbers their signs."""
+    def sgn_(self) -> _Tensor:
+        r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
     def sigmoid(self) -> _Tensor:
@@ -888,6 +961,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The sizes, or the size of one dimension."""
     def slice_scatter(self, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
         r"""A copy with `src` at a slice of a dimension."""
+    def slogdet(self) -> _SignAndLogarithm:
+        r"""The signs of determinants, and the logarithms of their absolute values."""
     def softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""``exp(x) / sum(exp(x))`` along a dimension."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
@@ -906,6 +981,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Without the dimensions of size 1, or without those named that have size 1."""
     def std(self, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
         r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> _Tensor:
+        r"""The Fourier transforms of pieces of a signal, each multiplied by a window."""
     def storage_offset(self) -> _int:
         r"""The first element's place in the storage, in elements."""
     def stride(self, dim: _int | None = None) -> _Tensor:
@@ -918,6 +995,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input - alpha * other``, broadcast and promoted. See `add`."""
     def sum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The sum over dimensions."""
+    def svd(self, some: _bool = True, compute_uv: _bool = True) -> _SVD:
+        r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
     def swapaxes(self, dim0: _int, dim1: _int) -> _Tensor:
         r"""Two dimensions exchanged."""
     def swapdims(self, dim0: _int, dim1: _int) -> _Tensor:
@@ -950,6 +1029,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The sum of the diagonal of a matrix."""
     def transpose(self, dim0: _int, dim1: _int) -> _Tensor:
         r"""Two dimensions exchanged."""
+    def triangular_solve(self, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
+        r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
     def tril(self, diagonal: _int = 0) -> _Tensor:
         r"""The lower triangle of the last two dimensions."""
     def triu(self, diagonal: _int = 0) -> _Tensor:
@@ -980,7 +1061,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def var(self, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
         r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
     def vdot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
-        r"""Another name of `dot`, while there are no complex numbers."""
+        r"""The inner product, with the conjugates of `input`; of real vectors another name of `dot`."""
     def view(self, *shape: _int | _Sequence[_int]) -> _Tensor:
         r"""The same memory with other sizes; raises where strides do not allow it."""
     def view_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:

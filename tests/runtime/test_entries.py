@@ -29,7 +29,8 @@ def right(kind: str) -> Any:
     """An argument of a kind; for a pass there is none outside of one."""
     x = fg.ones(2, requires_grad=True)
     made: dict[str, Any] = {
-        "int": 0, "float": 1.0, "index": 0, "tensor": x, "tensor?": x, "node": (x * x).grad_fn, "function": context(),
+        "int": 0, "float": 1.0, "index": 0, "tensor": x, "tensor?": x, "elements": x,
+        "node": (x * x).grad_fn, "function": context(),
         "context": fg.no_grad(), "tuple": (x,), "dict": {}, "node class": fg.autograd.Function._backward_cls,
         "context class": fg.no_grad, "module class": fg.nn.Linear, "chain": None, "object": object(),
         "sizes": (2,), "pass": 1 << 40, "handle": x.register_hook(lambda g: g),
@@ -49,7 +50,8 @@ def wrong(kind: str) -> list[Any]:
     }  # fmt: skip
     fine = {
         "int": {"int", "big", "-1"}, "float": {"float", "int", "big", "-1", "huge", "-huge"}, "index": {"int"},
-        "tensor": {"tensor"}, "tensor?": {"tensor", "None"}, "node": {"node"}, "function": set(), "pass": set(),
+        "tensor": {"tensor"}, "elements": {"tensor"},
+        "tensor?": {"tensor", "None"}, "node": {"node"}, "function": set(), "pass": set(),
         "context": {"context"}, "tuple": {"tuple", "texts", "long", "huge sizes"}, "dict": {"dict"},
         "node class": set(), "context class": set(), "module class": set(), "chain": {"None"}, "sizes": {"tuple"},
         "object": set(values), "handle": set(),
@@ -139,7 +141,7 @@ def test_an_object_without_a_record_is_no_tensor():
     rt.adopt(fg.Tensor, gone)
     for entry in CHECKED:
         kinds = [a.kind for a in entry.arguments]
-        if kinds and kinds[0] in ("tensor", "tensor?"):
+        if kinds and kinds[0] in ("tensor", "tensor?", "elements"):
             arguments = [gone, *[right(kind) for kind in kinds[1:]]]
             with pytest.raises(TypeError, match="never made, or is gone"):
                 getattr(rt, entry.name)(*arguments)
@@ -332,7 +334,7 @@ FUZZ = """
     def run_some(count):
         ts = tensors()
         pool = {{
-            "tensor": ts, "tensor?": [*ts, None], "node": nodes(ts), "function": contexts(ts),
+            "tensor": ts, "tensor?": [*ts, None], "elements": ts, "node": nodes(ts), "function": contexts(ts),
             "context": [fg.no_grad(), fg.enable_grad(), fg.inference_mode(), fg.profiler.profile(), begun],
             "tuple": [(), (ts[0],), (ts[0], 3, ts[1]), (ts[1], ts[1])], "dict": [{{}}, {{"a": 1}}],
             "node class": [Twice._backward_cls], "context class": [fg.no_grad], "module class": [fg.nn.Linear],

@@ -82,7 +82,14 @@ from fastgrad.native.memory.records import META_BYTES, META_OFFSET
 from fastgrad.native.memory.references import drop, drop_node, leave_node, release_place, retain
 from fastgrad.native.memory.storages import version_of
 from fastgrad.native.memory.tapes import note_python, records_hooks
-from fastgrad.native.objects.handles import never_made, object_handle, optional_handle, wrap, wrap_node_as
+from fastgrad.native.objects.handles import (
+    is_batched,
+    never_made,
+    object_handle,
+    optional_handle,
+    wrap,
+    wrap_node_as,
+)
 from fastgrad.native.objects.held import exact_tuple, is_tuple
 from fastgrad.native.tensors.tensors import alias, bump_version, finished, new_tensor, set_history
 
@@ -103,7 +110,10 @@ def function_begin(kind, function, args):
     n_in = 0
     needs = False
     for k in range(n):
-        h = object_handle(py_tuple_item(args, k))
+        item = py_tuple_item(args, k)
+        if is_batched(item):
+            return call_python(rt.refuse_batched, 0)  # which raises
+        h = object_handle(item)
         if h != 0:
             n_in += 1
             if requires_grad(h):

@@ -13,6 +13,7 @@ from fastgrad.native.backward.hook_calls import optional_object
 from fastgrad.native.backward.pass_keys import walk
 from fastgrad.native.backward.pass_plans import choose_plan
 from fastgrad.native.backward.passes import add_root, add_wanted, discover, task_end, task_new, task_start
+from fastgrad.native.backward.slots import NOT_FOUND, find_slot, slot_at, slot_of
 from fastgrad.native.backward.sweep import sweep
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
@@ -60,6 +61,7 @@ from fastgrad.native.contracts.flags import (
     COMPILED,
     COMPILED_PASSES,
     EAGER_PASSES,
+    FILTERED,
     REHEARSAL,
 )
 from fastgrad.native.contracts.profiles import PASS_EVENT
@@ -74,7 +76,14 @@ from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop, drop_node, retain, retain_node
 from fastgrad.native.memory.tapes import note_pass
 from fastgrad.native.objects.failures import facts_of, noted_call
-from fastgrad.native.objects.handles import is_tensor, node_handle, object_handle, type_of, wrap_node
+from fastgrad.native.objects.handles import (
+    is_tensor,
+    node_handle,
+    object_handle,
+    operand_handle,
+    type_of,
+    wrap_node,
+)
 from fastgrad.native.tensors.tensors import finished, new_tensor
 
 # --- arguments -------------------------------------------------------------------------------------------------
@@ -139,6 +148,49 @@ def find_place(o, place):
     return OK
 
 
+@native_once
+def leads_elsewhere(outputs, inputs):
+    """Whether the graph behind a tuple of tensors has an end that is none of a tuple of leaves: 1, 0 or a failure.
+
+    A task finds the nodes, as for a pass, and ends before anything runs.
+    """
+    mode = runtime().mode
+    handle = task_new(FILTERED)
+    if handle == NESTED_TOO_DEEP:
+        return 1
+    if failed(handle):
+        return handle
+    t = task(handle)
+    place = words(stack_small())
+    result = OK
+    for k in range(py_tuple_size(outputs)):
+        if not failed(result) and find_place(py_tuple_item(outputs, k), place) == OK and place[0] != 0:
+            result = min(slot_of(t, place[0]), OK)
+            drop_node(place[0])  # the tensor holds it
+    if not failed(result):
+        result = discover(t)
+    ends = 0
+    for index in range(t.n_slots if not failed(result) else 0):
+        if is_end(node(slot_at(t, index).node)):
+            ends += 1
+    for k in range(py_tuple_size(inputs)):
+        if not failed(result) and find_place(py_tuple_item(inputs, k), place) == OK and place[0] != 0:
+            if find_slot(t, place[0]) != NOT_FOUND:
+                ends -= 1
+            drop_node(place[0])
+    task_end(handle, mode)
+    return result if failed(result) else (1 if ends > 0 else 0)
+
+
+@native
+def is_end(n):
+    """Whether no edge of a node leads on."""
+    for k in range(n.n_in):
+        if words(n.edges)[2 * k] != 0:
+            return False
+    return True
+
+
 @native
 def ones_like(meta):
     """The gradient of a root for which none is given: its handle, zero if there has to be one, or a failure."""
@@ -160,7 +212,7 @@ def root(handle, o, gradient):
         # Python raises what is wrong with the gradients of all roots before what is wrong with one of the roots.
         return result if result == RAISED else UNUSUAL
     meta = words(node(place[0]).metas + place[1] * META_BYTES)
-    h = ones_like(meta) if gradient == none() else object_handle(gradient)
+    h = ones_like(meta) if gradient == none() else operand_handle(gradient)
     if h > 0 and gradient != none():
         retain(h)
     if failed(h):

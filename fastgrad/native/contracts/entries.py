@@ -5,11 +5,12 @@ CPython calls, those that the loader makes, and the checks of what comes in are 
 compiled sees an argument that is not of the declared kind, in any build.
 
 Kinds of arguments, and what the compiled function gets: ``int`` (64 bits) and ``float``; ``index<B``, an int from 0 to
-below `B`, which is a name of `BOUNDS` or a field of the node before it; ``tensor`` and ``tensor?`` (or None), ``node``
-and ``function`` (the node of a call of a custom function), their handles; ``pass``, the number of a pass under way, its
-handle; ``context``, ``handle`` (that of a hook), ``tuple``, ``dict``, ``node class``, ``context class``,
-``module class``, ``chain`` (the chain of a setting, or None) and ``object`` (any), the address of the object;
-``sizes``, a tuple of ints, their number and the address of a copy.
+below `B`, which is a name of `BOUNDS` or a field of the node before it; ``tensor`` and ``tensor?`` (or None),
+``elements`` (a tensor whose elements are read or written, which no batched one is), ``node`` and ``function`` (the node
+of a call of a custom function), their handles; ``pass``, the number of a pass under way, its handle; ``context``,
+``handle`` (that of a hook), ``tuple``, ``dict``, ``node class``, ``context class``, ``module class``, ``chain`` (the
+chain of a setting, or None) and ``object`` (any), the address of the object; ``sizes``, a tuple of ints, their number
+and the address of a copy.
 
 Kinds of results: ``none`` and ``int``; ``count``, an int, negative for a failure; ``tensor``, a handle, zero for None,
 or a failure; ``object``, a new reference to a Python object, zero if an exception is set, or a failure; ``integers``,
@@ -36,6 +37,7 @@ from fastgrad.native.contracts.records import NODE, RUNTIME, STORAGE, TAPE, TENS
 
 ARGUMENTS = {
     "int": "an int of 64 bits", "float": "a float", "index": "an index", "tensor": "a Tensor",
+    "elements": "a Tensor that is not one of vmap",
     "tensor?": "a Tensor or None", "node": "a Node", "function": "the context of a custom function",
     "pass": "a pass under way", "context": "a context of the runtime's", "handle": "the handle of a hook",
     "tuple": "a tuple", "dict": "a dict",

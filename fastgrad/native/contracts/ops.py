@@ -114,7 +114,9 @@ KEEPS_FLOAT32 = 1 << 22  # of the results that come from halves only the first i
 TAKES_FLOAT32 = 1 << 23  # float32 operands may stand beside halves
 HALVES_ON_GPUS = 1 << 24  # but on GPUs operands stay halves, if all but statistics are
 FLOAT32_IN_AUTOCAST = 1 << 25  # on GPUs, where programs call it, over halves: `ops.autocasting`
-HOLOMORPHIC = 1 << 26  # over complex numbers rules get the conjugate of the gradient, and give that of the result
+HOLOMORPHIC = (
+    1 << 26
+)  # over complex numbers rules get the conjugate of the gradient, and give that of the result
 OUT_REAL = 1 << 27  # results of complex operands are real: Note [Complex gradients] in `ops.complex_numbers`
 OUT_COMPLEX = 1 << 28  # results of real operands are complex
 CUBIC = 1 << 29  # a kernel over matrices, whose work is their elements times the length of a row

@@ -204,6 +204,7 @@ RUNTIME = Record(
     planned_type=1, planned_call=1, make_plan=1, parameter_type=1, size_type=1, dtype_type=1,
     recorder=1, recorder_thread=1, recorder_mode=1, recorder_paused=1, recorder_disturbed=1, recorded_launches=1,
     recorder_frame=1, warnings=1, warn_name=1,
+    batched_type=1, apply_batched=1, refuse_batched=1,
     run_callbacks=1, apply_rules=1, pass_failed=1, explain_failure=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,

@@ -60,6 +60,31 @@ def object_handle(o):
     return x.handle
 
 
+@native_inline
+def is_batched(o):
+    """Whether an object is a tensor of `vmap`, which computes for many: see Note [Batched tensors] in
+    `fastgrad/func/batched.py`.
+    """
+    return type_of(o) == runtime().batched_type
+
+
+@native
+def operand_handle(o):
+    """Like `object_handle` for what compiled code computes with: zero for a batched tensor, too."""
+    if type_of(o) != runtime().tensor_type and is_batched(o):
+        return 0
+    return object_handle(o)
+
+
+@native
+def optional_operand(o):
+    """Like `operand_handle`, zero for None and -1 for what is no tensor, or a batched one."""
+    if o == none():
+        return 0
+    handle = operand_handle(o)
+    return handle if handle != 0 else -1
+
+
 @native
 def optional_handle(o):
     """Like `object_handle`, zero for None and -1 for what is no tensor."""

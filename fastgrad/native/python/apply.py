@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.callbacks import call_vector
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import (
     advance,
@@ -58,7 +59,7 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.failures import call_refused
-from fastgrad.native.objects.handles import optional_handle, type_of, wrap
+from fastgrad.native.objects.handles import is_batched, optional_operand, type_of, wrap
 from fastgrad.native.python.recorder import MODES, is_recording, note_call
 
 HEAD = 3  # arguments before the operands: the op, the number of operands, the number of outputs
@@ -176,11 +177,11 @@ def apply_with(ins, op, n, n_outs, arguments, count):
         if attrs[k] == -1 and py_err_occurred() != 0:
             return integer_refused(given[n + k], arguments, count)
     for k in range(n):
-        ins[k] = optional_handle(given[k])
+        ins[k] = optional_operand(given[k])
         if ins[k] < 0 and takes_numbers(info):
             numbers |= 1 << k
         elif ins[k] < 0 or (ins[k] == 0 and not info.optional >> min(k, 63) & 1):
-            return call_refused(BAD_HANDLE, arguments, count)
+            return operands_refused(n, arguments, count)
     if info.integers != 0 and not integers_fit(info.integers, n, n_ints, attrs):
         return call_refused(BAD_CALL, arguments, count)
     if numbers != 0:
@@ -208,7 +209,9 @@ def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
             status = min(ins[k], OK)
             made |= 1 << k if not failed(status) else 0
     answer = 0
-    if failed(status):
+    if status == BAD_HANDLE:
+        answer = operands_refused(n, arguments, count)
+    elif failed(status):
         call_refused(status, arguments, count)
     else:
         answer = run_held(ins, op, n, n_outs, arguments, count)
@@ -216,6 +219,16 @@ def apply_with_numbers(ins, numbers, op, n, n_outs, arguments, count):
         if made >> k & 1:
             drop(ins[k])
     return answer
+
+
+@native_once
+def operands_refused(n, arguments, count):
+    """What Python makes of operands that are no tensors: with batched ones among them it computes, else it raises."""
+    given = advance(words(arguments), HEAD)
+    for k in range(n):
+        if is_batched(given[k]):
+            return call_vector(runtime().apply_batched, arguments, count)
+    return call_refused(BAD_HANDLE, arguments, count)
 
 
 @native

@@ -25,7 +25,7 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.integers import SELECTED, SLICED
 from fastgrad.native.dispatch.call import call_entry
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.objects.handles import type_of, wrap
+from fastgrad.native.objects.handles import is_batched, type_of, wrap
 from fastgrad.native.python.data import left_to_python
 from fastgrad.native.python.recorder import is_recording
 
@@ -128,7 +128,7 @@ def view_at(h, index):
     """What items make of a tensor, one after the other: the tensor itself if all are whole. Or NotImplemented."""
     n = py_tuple_size(index) if type_of(index) == tuple_type() else 1
     rest = tensor(h).ndim - dims_of(index, n)
-    if rest < 0 or is_recording():
+    if rest < 0 or is_recording() or is_batched(tensor(h).pyobj):
         return left_to_python()
     enter()
     retain(h)

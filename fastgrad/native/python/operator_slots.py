@@ -24,7 +24,7 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.flags import GPU_AUTOCAST
 from fastgrad.native.contracts.ops import OPERATORS
 from fastgrad.native.dispatch.operators import binary_operator, scalar_operator, unary_operator
-from fastgrad.native.objects.handles import object_handle, type_of, wrap
+from fastgrad.native.objects.handles import operand_handle, type_of, wrap
 from fastgrad.native.python.recorder import is_recording
 
 FIRST_COMPARISON = OPERATORS.index("lt")
@@ -49,8 +49,8 @@ def operator_in_python(a, b, k):
 @native_once
 def operator_with_number(a, b, k):
     """An operator over a tensor and a number, or whatever else."""
-    left = object_handle(a)
-    handle = left if left != 0 else object_handle(b)
+    left = operand_handle(a)
+    handle = left if left != 0 else operand_handle(b)
     other = b if left != 0 else a
     # What a number is divided by is inverted, which in autocast is a function that chooses its dtype.
     if handle == 0 or (left == 0 and runtime().mode & GPU_AUTOCAST):
@@ -75,8 +75,8 @@ def operator_with_number(a, b, k):
 @native_once
 def operator(a, b, k):
     """An operator over two objects."""
-    left = object_handle(a)
-    right = object_handle(b)
+    left = operand_handle(a)
+    right = operand_handle(b)
     if is_recording():
         return operator_in_python(a, b, k)
     if left == 0 or right == 0:
@@ -88,7 +88,7 @@ def operator(a, b, k):
 @native_once
 def operator_of_one(a, k):
     """An operator over one object."""
-    handle = object_handle(a) if not is_recording() else 0
+    handle = operand_handle(a) if not is_recording() else 0
     out = unary_operator(runtime().operators[k], handle) if handle != 0 else -1
     return wrap(out) if not failed(out) else operator_in_python(a, none(), k)
 

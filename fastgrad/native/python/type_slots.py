@@ -40,6 +40,7 @@ _SHIMS = (
     Shim("refuse", "argument_refused", "p", "iipi"),
     Shim("object_handle", "object_handle", "i", "p"),
     Shim("optional_handle", "optional_handle", "i", "p"),
+    Shim("operand_handle", "operand_handle", "i", "p"),
     Shim("node_handle", "node_handle", "i", "p"),
     Shim("function_handle", "function_handle", "i", "p"),
     Shim("pass_handle", "pass_handle", "i", "p"),

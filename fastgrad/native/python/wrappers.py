@@ -10,6 +10,7 @@ from fastgrad.native.python.type_slots import shims
 # What turns an object into what the compiled function gets, and what that answers for anything of another kind.
 CONVERSIONS = {
     "tensor": ("object_handle", 0), "tensor?": ("optional_handle", -1), "node": ("node_handle", 0),
+    "elements": ("operand_handle", 0),
     "function": ("function_handle", 0), "pass": ("pass_handle", 0), "context": ("context_of", 0),
     "handle": ("hook_handle_of", 0), "tuple": ("tuple_of", 0), "dict": ("dict_of", 0),
     "node class": ("node_class_of", 0),

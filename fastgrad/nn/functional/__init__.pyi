@@ -13,6 +13,8 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
+GRID_SAMPLE_INTERPOLATION_MODES: dict
+GRID_SAMPLE_PADDING_MODES: dict
 def adaptive_avg_pool1d(input: _Tensor, output_size: _int | tuple[_int, ...]) -> _Tensor:
     r"""The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`."""
 def adaptive_avg_pool2d(input: _Tensor, output_size: _int | tuple[_int | None, ...] | None) -> _Tensor:
@@ -52,6 +54,8 @@ def adaptive_max_pool3d(input: _Tensor, output_size: _int | _Sequence[_int], ret
     r"""The maxima of equal parts of a volume (N, C, D, H, W) or (C, D, H, W); see `adaptive_max_pool2d`."""
 def adaptive_max_pool3d_with_indices(input: _Tensor, output_size: _int | _Sequence[_int], return_indices: _bool = False) -> tuple[_Tensor, _Tensor]:
     r"""`adaptive_max_pool3d` with the indices, whatever `return_indices` says."""
+def affine_grid(theta: _Tensor, size: _Sequence[_int], align_corners: _bool | None = None) -> _Tensor:
+    r"""The grid at which `grid_sample` shows images as affine maps transform them."""
 def alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""Elements set to the negative limit of `selu` with probability `p`; mean and variance stay."""
 def avg_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> _Tensor:
@@ -78,16 +82,24 @@ def conv1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride:
     r"""The convolution of signals; see `conv2d`, with one dimension less."""
 def conv2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
     r"""The convolution of images, which neural networks define as the cross-correlation::"""
+def conv3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of volumes; see `conv2d`, with one dimension more."""
+def conv_tbc(input: _Tensor, weight: _Tensor, bias: _Tensor, pad: _int = 0) -> _Tensor:
+    r"""The convolution of sequences whose dimensions are time, batch and channels."""
 def conv_transpose1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The transposed convolution of signals; see `conv_transpose2d`, with one dimension less."""
 def conv_transpose2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The transpose of `conv2d` as a linear map of images: what carries gradients back through a convolution."""
+def conv_transpose3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transposed convolution of volumes; see `conv_transpose2d`, with one dimension more."""
 def cosine_embedding_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     r"""``1 - cos`` of the angle of two vectors where `target` is 1, ``max(0, cos - margin)`` where it is -1."""
 def cosine_similarity(x1: _Tensor, x2: _Tensor, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     r"""``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast."""
 def cross_entropy(input: _Tensor, target: _Tensor, weight: _Tensor | None = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean', label_smoothing: _float = 0.0) -> _Tensor:
     r"""The cross entropy between logits and classes, or between logits and class probabilities."""
+def ctc_loss(log_probs: _Tensor, targets: _Tensor, input_lengths: _Tensor | _Sequence[_int], target_lengths: _Tensor | _Sequence[_int], blank: _int = 0, reduction: _str = 'mean', zero_infinity: _bool = False) -> _Tensor:
+    r"""Minus the logarithm of the probability of a target, summed over all its alignments with a sequence."""
 def dropout(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
     r"""Zeros with probability `p`, the other elements divided by ``1 - p`` (Srivastava et al. 2014)."""
 def dropout1d(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
@@ -102,16 +114,28 @@ def elu_(input: _Tensor, alpha: _float = 1.0) -> _Tensor:
     r"""`elu`, in place."""
 def embedding(input: _Tensor, weight: _Tensor, padding_idx: _int | None = None, max_norm: _float | None = None, norm_type: _float = 2.0, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> _Tensor:
     r"""The rows of a table that indices name."""
+def embedding_bag(input: _Tensor, weight: _Tensor, offsets: _Tensor | None = None, max_norm: _float | None = None, norm_type: _float = 2, scale_grad_by_freq: _bool = False, mode: _str = 'mean', sparse: _bool = False, per_sample_weights: _Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> _Tensor:
+    r"""The sum, the mean or the maximum of the rows of a table that each bag of indices names."""
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
 def fold(input: _Tensor, output_size: _int | tuple[_int, ...], kernel_size: _int | tuple[_int, ...], dilation: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, stride: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The image of which columns are the sliding blocks; where blocks overlap, they are added up."""
+def fractional_max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], output_size: _int | tuple[_int, ...] | None = None, output_ratio: _float | _Sequence[_float] | None = None, return_indices: _bool = False, _random_samples: _Tensor | None = None) -> _Tensor:
+    r"""The maximum of each of a given number of windows, whose places are random."""
+def fractional_max_pool2d_with_indices(input: _Tensor, kernel_size: _int | tuple[_int, ...], output_size: _int | tuple[_int, ...] | None = None, output_ratio: _float | _Sequence[_float] | None = None, return_indices: _bool = False, _random_samples: _Any = None) -> tuple[_Tensor, _Tensor]:
+    r"""`fractional_max_pool2d` with the indices, whatever `return_indices` says."""
+def fractional_max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], output_size: _int | tuple[_int, ...] | None = None, output_ratio: _float | _Sequence[_float] | None = None, return_indices: _bool = False, _random_samples: _Any = None) -> _Tensor:
+    r"""The same of volumes (N, C, D, H, W) or (C, D, H, W); see `fractional_max_pool2d`."""
+def fractional_max_pool3d_with_indices(input: _Tensor, kernel_size: _int | tuple[_int, ...], output_size: _int | tuple[_int, ...] | None = None, output_ratio: _float | _Sequence[_float] | None = None, return_indices: _bool = False, _random_samples: _Any = None) -> tuple[_Tensor, _Tensor]:
+    r"""`fractional_max_pool3d` with the indices, whatever `return_indices` says."""
 def gaussian_nll_loss(input: _Tensor, target: _Tensor, var: _Tensor | _float, full: _bool = False, eps: _float = 1e-06, reduction: _str = 'mean') -> _Tensor:
     r"""``(log(var) + (input - target)**2 / var) / 2``, the negative log likelihood of normal distributions."""
 def gelu(input: _Tensor, approximate: _str = 'none') -> _Tensor:
     r"""``x Phi(x)`` with the normal distribution function Phi (Hendrycks, Gimpel 2016)."""
 def glu(input: _Tensor, dim: _int = -1) -> _Tensor:
     r"""The first half of a tensor times the sigmoid of the second one (Dauphin et al. 2017)."""
+def grid_sample(input: _Tensor, grid: _Tensor, mode: _str = 'bilinear', padding_mode: _str = 'zeros', align_corners: _bool | None = None) -> _Tensor:
+    r"""The elements of images, or of volumes, at the places of a grid, between which there is interpolation."""
 def group_norm(input: _Tensor, num_groups: _int, weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
     r"""`layer_norm` over groups of channels (Wu, He 2018)."""
 def gumbel_softmax(logits: _Tensor, tau: _float = 1, hard: _bool = False, eps: _float = 1e-10, dim: _int = -1) -> _Tensor:
@@ -223,6 +247,8 @@ def pad(input: _Tensor, pad: _Sequence[_int], mode: _str = 'constant', value: _f
     r"""The tensor with more elements around it, or fewer where a number is negative."""
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     r"""The norm of ``x1 - x2 + eps`` along the last dimension."""
+def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
+    r"""The distances of order `p` between each row of a matrix and all that come behind it."""
 def pixel_shuffle(input: _Tensor, upscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C r r, H, W) as ones of shape (..., C, H r, W r) (Shi et al. 2016)."""
 def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from fastgrad import random
 from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
 from fastgrad.functions.plans import planned
@@ -33,6 +34,8 @@ def _probability(name: str, p: Any) -> float:
 
 def _dropped(input: Any, p: float) -> Any:
     """The input with elements dropped; the kernel draws the seed and the offset which are zero here."""
+    if random.batches.under_way():
+        input = random.batches.operand(input)
     return apply(_DROPOUT, 1, 0, input, 0, 0, *_scaling(p), -1, -1)[0]
 
 

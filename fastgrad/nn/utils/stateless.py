@@ -107,7 +107,7 @@ def _reparametrize_module(
         parameters_and_buffers.update({k: after[k] for k in parameters_and_buffers if k in after})
 
 
-def _functional_call(
+def call_with(
     module: Module,
     parameters_and_buffers: dict[str, Any],
     args: Any = None,
@@ -116,6 +116,7 @@ def _functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
+    """`functional_call`, without its warning."""
     need_type("functional_call", module, Module, "module")
     need_type("functional_call", parameters_and_buffers, dict, "parameters_and_buffers", 2)
     if args is None:
@@ -182,6 +183,4 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return _functional_call(
-        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
-    )
+    return call_with(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
