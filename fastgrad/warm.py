@@ -21,8 +21,8 @@ Cell = tuple[int, int, int]
 def cells(only: Iterable[str] = ()) -> list[Cell]:
     """The cells that kernels declare, all or those that one of the patterns names: see `warmup`.
 
-    Dispatch gets no kernel for any other cell. Those of halves and of complex numbers are left out unless a pattern names
-    them by their dtype: they would double what is compiled ahead, for the programs that use them need few.
+    Dispatch gets no kernel for any other cell. Those of halves and of complex numbers are left out unless a pattern
+    names them by their dtype: they would double what is compiled ahead, for the programs that use them need few.
     """
     declared = [(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()]
     patterns = [only] if isinstance(only, str) else list(only)

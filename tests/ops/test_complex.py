@@ -242,6 +242,18 @@ def test_views_share_memory():
         recorded.real.mul_(2)
 
 
+def test_large_products():
+    for dtype, tolerance in (("complex64", 1e-4), ("complex128", 1e-12)):
+        a, b = pairs(2, 70, 80, dtype=dtype), pairs(2, 80, 90, dtype=dtype)
+        x, y = fg.tensor(a), fg.tensor(b)
+        np.testing.assert_allclose((x @ y).numpy(), a @ b, rtol=tolerance, atol=tolerance)
+        swapped = y[0].t() @ x[0].t()
+        np.testing.assert_allclose(swapped.numpy(), b[0].T @ a[0].T, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            (x[0] @ y[0, :, 1]).numpy(), a[0] @ b[0, :, 1], rtol=tolerance, atol=tolerance
+        )
+
+
 def test_special_values():
     inf, nan = float("inf"), float("nan")
     z = fg.tensor([complex(inf, nan), complex(nan, 1), 0j])
