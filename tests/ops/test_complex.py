@@ -180,6 +180,8 @@ REFUSED = {
     "view_as_real of real": lambda lib, x: lib.view_as_real(x.real),
     "view_as_complex": lambda lib, x: lib.view_as_complex(x.real),
     "complex": lambda lib, x: lib.complex(x.real, x.real.to(lib.float32)),
+    "full": lambda lib, x: lib.full((2,), 1j, dtype=lib.float32),
+    "fill_": lambda lib, x: x.real.clone().fill_(1j),
     "dtype": lambda lib, x: lib.tensor([1j], dtype=lib.float32),
     "mixed product": lambda lib, x: x @ x.real.t(),
 }
