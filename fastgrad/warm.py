@@ -21,13 +21,13 @@ Cell = tuple[int, int, int]
 def cells(only: Iterable[str] = ()) -> list[Cell]:
     """The cells that kernels declare, all or those that one of the patterns names: see `warmup`.
 
-    Dispatch gets no kernel for any other cell. Those of halves are left out unless a pattern names them by their dtype:
-    they would double what is compiled ahead, for the programs that use them need few.
+    Dispatch gets no kernel for any other cell. Those of halves and of complex numbers are left out unless a pattern
+    names them by their dtype: they would double what is compiled ahead, for the programs that use them need few.
     """
     declared = [(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()]
     patterns = [only] if isinstance(only, str) else list(only)
     if not patterns:
-        return [cell for cell in declared if not _of_halves(cell)]
+        return [cell for cell in declared if not _is_rare(cell)]
     named = set().union(*(_named(pattern, declared) for pattern in patterns))
     return [cell for cell in declared if cell in named]
 
@@ -42,8 +42,10 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
             kernels.update(kernel.id for kernel in op.kernels())
 
     def fits(cell: Cell) -> bool:
-        if _of_halves(cell):
-            return "float16" in pattern and fnmatchcase(_name(cell), pattern)
+        if _is_rare(cell):
+            return any(word in pattern for word in ("float16", "complex")) and fnmatchcase(
+                _name(cell), pattern
+            )
         return cell[0] in kernels or fnmatchcase(_name(cell), pattern)
 
     found = {cell for cell in declared if fits(cell)}
@@ -58,10 +60,15 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
     return found
 
 
-def _of_halves(cell: Cell) -> bool:
-    """Whether a kernel reads or writes halves."""
+def _is_rare(cell: Cell) -> bool:
+    """Whether a kernel reads or writes halves or complex numbers."""
     number, dtype, _ = cell
-    return dtype in HALVES or any(code in HALVES for code in KERNELS[number].elements.values())
+    kernel = KERNELS[number]
+    return (
+        dtype in HALVES
+        or any(code in HALVES for code in kernel.elements.values())
+        or kernel.is_complex(dtype)
+    )
 
 
 def _name(cell: Cell) -> str:

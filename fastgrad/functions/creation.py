@@ -70,6 +70,10 @@ def allocate(name: str, code: int, sizes: Sequence[int], where: int = 0) -> Any:
 def filled(name: str, code: int, sizes: Sequence[int], where: int, kind: int, real: float, whole: int) -> Any:
     """The same, filled with a number as `number_parts` gives it."""
     if kind == COMPLEX_NUMBER:
+        if code not in COMPLEX:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtypes.of_code(code).name} without overflow"
+            )
         out = created(name, _FILLED, code, sizes, where, 0, 0, 0)
         return out.copy_(rt.number(kind, real, whole, code, where))
     return created(name, _FILLED, code, sizes, where, kind, float_bits(real) if kind == 1 else whole, 0)
@@ -426,6 +430,9 @@ def linspace(
         raise RuntimeError(f"linspace(): number of steps must be non-negative, but got {steps}")
     first, last = as_float("linspace", "start", start), as_float("linspace", "end", end)
     code, where = dtype_code(dtype), device_code(device)
+    if code in COMPLEX:
+        parts = linspace(first, last, steps, dtype=dtypes.of_code(real_of(code)), device=device)
+        return finish(parts.to(dtypes.of_code(code)), requires_grad)
     if code in FLOATS:
         bounds = float_bits(first), float_bits(last)
         return finish(created("linspace", _SEQUENCE, code, (steps,), where, BETWEEN, *bounds), requires_grad)

@@ -195,7 +195,8 @@ def _functions(part: Any, floats: ModuleType) -> dict[str, Any]:
 
 def _questions(part: Any, floats: ModuleType) -> dict[str, Any]:
     """What formulas ask of numbers."""
-    isinf_of, quarter = floats.isinf, (np.float32 if part == types.float32 else np.float64)(0.25)  # type: ignore[attr-defined]
+    isinf_of = floats.isinf  # type: ignore[attr-defined]
+    quarter = (np.float32 if part == types.float32 else np.float64)(0.25)
 
     @formula
     def isinf(x):  # type: ignore[no-untyped-def]

@@ -90,6 +90,14 @@ class Values(Methods):
             )
         return _item(self)
 
+    def _real_scalar(self, kind: str) -> Any:
+        value = self._scalar()
+        if not isinstance(value, builtins.complex):
+            return value
+        if value.imag != 0:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+        return value.real
+
     def __bool__(self) -> builtins.bool:
         if _field(self, _NUMEL) != 1:
             count = "no values" if self.numel() == 0 else "more than one value"
@@ -97,13 +105,13 @@ class Values(Methods):
         return _item(self) != 0  # type: ignore[no-any-return]
 
     def __float__(self) -> builtins.float:
-        return builtins.float(self._scalar())
+        return builtins.float(self._real_scalar("double"))
 
     def __complex__(self) -> builtins.complex:
         return builtins.complex(self._scalar())
 
     def __int__(self) -> builtins.int:
-        return builtins.int(self._scalar())
+        return builtins.int(self._real_scalar("int64_t"))
 
     def __index__(self) -> builtins.int:
         if self.dtype.inexact or self.numel() != 1:

@@ -57,7 +57,7 @@ COUNTING = ("optim:step",)  # how far a thread goes on they find out once
 
 def mine():
     """The kernels that are compiled for CUDA."""
-    return [k for k in KERNELS if k.builder in compilation.BUILDERS and k.dtypes]
+    return [k for k in KERNELS if k.builder in compilation.BUILDERS and k.cells(FIRST_GPU)]
 
 
 # Formulas, which differ from each other in arithmetic alone, for all architectures; the others for one.

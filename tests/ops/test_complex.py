@@ -180,6 +180,8 @@ REFUSED = {
     "view_as_real of real": lambda lib, x: lib.view_as_real(x.real),
     "view_as_complex": lambda lib, x: lib.view_as_complex(x.real),
     "complex": lambda lib, x: lib.complex(x.real, x.real.to(lib.float32)),
+    "full": lambda lib, x: lib.full((2,), 1j, dtype=lib.float32),
+    "fill_": lambda lib, x: x.real.clone().fill_(1j),
     "dtype": lambda lib, x: lib.tensor([1j], dtype=lib.float32),
     "mixed product": lambda lib, x: x @ x.real.t(),
 }
@@ -240,6 +242,18 @@ def test_views_share_memory():
     recorded = fg.tensor([1j], requires_grad=True) * 1
     with pytest.raises(RuntimeError):
         recorded.real.mul_(2)
+
+
+def test_large_products():
+    for dtype, tolerance in (("complex64", 1e-4), ("complex128", 1e-12)):
+        a, b = pairs(2, 70, 80, dtype=dtype), pairs(2, 80, 90, dtype=dtype)
+        x, y = fg.tensor(a), fg.tensor(b)
+        np.testing.assert_allclose((x @ y).numpy(), a @ b, rtol=tolerance, atol=tolerance)
+        swapped = y[0].t() @ x[0].t()
+        np.testing.assert_allclose(swapped.numpy(), b[0].T @ a[0].T, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            (x[0] @ y[0, :, 1]).numpy(), a[0] @ b[0, :, 1], rtol=tolerance, atol=tolerance
+        )
 
 
 def test_special_values():

@@ -23,15 +23,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT, SHARED_ROWS
 
 # Symbols in the libraries that NumPy may bring, with 64-bit integers: cblas gemm in float32 and in float64, what says
-# how many threads there are, and what sets it.
+# how many threads there are, and what sets it; gemm of complex numbers.
 _CANDIDATES = tuple(
     (
         f"{prefix}cblas_sgemm64_", f"{prefix}cblas_dgemm64_",
         f"{prefix}openblas_get_num_threads64_", f"{prefix}openblas_set_num_threads64_",
+        f"{prefix}cblas_cgemm64_", f"{prefix}cblas_zgemm64_",
     )
     for prefix in ("scipy_", "")
 )  # fmt: skip
@@ -109,6 +110,7 @@ def by_frame(product: Any) -> Any:
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
 
+MAX_PLAIN = 1 << 9  # multiply-adds of complex numbers up to which plain loops are fast
 MIN_TRANSPOSED = 1 << 14  # fewer multiply-adds do not pay for transposing a panel
 
 
@@ -124,6 +126,8 @@ def matrix_product(dtype: int) -> Any:
     from fastgrad.kernels.dtypes import KERNEL
 
     found = find_blas()
+    if found and dtype in COMPLEX:
+        return njit(**KERNEL)(_plain_or(njit(**KERNEL)(_blas(found, dtype)), plain_product(dtype)))
     if not found or dtype not in (FLOAT32, FLOAT64):
         return plain_product(dtype)
     blas = njit(**KERNEL)(_blas(found, dtype))
@@ -146,6 +150,18 @@ def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
             by_columns(c, ldc, a, row_a, col_a, b, ldb, m, n, k, accumulate)
         else:  # a single column has rows of one element
             by_rows(c, ldc, a, row_a, col_a, b, 1 if tb else ldb, m, n, k, accumulate)
+
+    return product
+
+
+def _plain_or(blas: Any, plain: Any) -> Callable[..., None]:
+    """Plain loops where calling BLAS would take longer than they do."""
+
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        if m * n * k > MAX_PLAIN:
+            blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+        else:
+            plain(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
 
     return product
 
@@ -197,6 +213,8 @@ def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
     from fastgrad.native.base.intrinsics import address_of
 
     begin, end = with_one_thread(symbols)
+    if dtype in COMPLEX:
+        return _blas_of_pairs(symbols[4 + COMPLEX.index(dtype)], dtype, begin, end)
     symbol = symbols[0] if dtype == FLOAT32 else symbols[1]
     scalar = ELEMENTS[dtype].scalar
     i = types.int64
@@ -211,6 +229,33 @@ def _blas(symbols: tuple[str, ...], dtype: int) -> Callable[..., None]:
         gemm(
             ROW_MAJOR, TRANSPOSE if ta else NO_TRANSPOSE, TRANSPOSE if tb else NO_TRANSPOSE, m, n, k, one,
             address_of(a), lda, address_of(b), ldb, one if accumulate else zero, address_of(c), ldc,
+        )  # fmt: skip
+        if large:
+            end()
+
+    return product
+
+
+def _blas_of_pairs(symbol: str, dtype: int, begin: Any, end: Any) -> Callable[..., None]:
+    """The same of complex numbers, whose factors BLAS takes by their addresses."""
+    from numba import types
+
+    from fastgrad.kernels.dtypes import ELEMENTS
+    from fastgrad.native.base.intrinsics import address_of, stack_small, words
+
+    i = types.int64
+    gemm = types.ExternalFunction(symbol, types.void(i, i, i, i, i, i, i, i, i, i, i, i, i, i))
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
+
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        alpha, beta = pointer(address_of(words(stack_small()))), pointer(address_of(words(stack_small())))
+        alpha[0], beta[0] = constant(1), constant(1 if accumulate else 0)
+        large = m * n * k > ALONE
+        if large:
+            begin()
+        gemm(
+            ROW_MAJOR, TRANSPOSE if ta else NO_TRANSPOSE, TRANSPOSE if tb else NO_TRANSPOSE, m, n, k,
+            address_of(alpha), address_of(a), lda, address_of(b), ldb, address_of(beta), address_of(c), ldc,
         )  # fmt: skip
         if large:
             end()
