@@ -26,11 +26,16 @@ from fastgrad.dtypes import (
     float64,
     get_default_dtype,
     iinfo,
+    int8,
+    int16,
     int32,
     int64,
     promote_types,
     set_default_dtype,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from fastgrad.tensor import Size, Tensor
 from fastgrad.formatting import set_printoptions
@@ -95,6 +100,7 @@ newaxis = None
 half = float16
 float = float32
 double = float64
+short = int16
 int = int32
 long = int64
 
@@ -150,6 +156,8 @@ __all__ = [
     "inference_mode",
     "initial_seed",
     "int",
+    "int8",
+    "int16",
     "int32",
     "int64",
     "is_anomaly_check_nan_enabled",
@@ -189,6 +197,9 @@ __all__ = [
     "special",
     "set_rng_state",
     "testing",
+    "uint16",
+    "uint32",
+    "uint64",
     "uint8",
     "utils",
     "version",

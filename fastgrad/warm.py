@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fastgrad.kernels.compile import cell_name, unit, unit_name
 from fastgrad.native.build import cache, notices
-from fastgrad.native.contracts.element_types import HALVES
+from fastgrad.native.contracts.element_types import DTYPES, HALVES, SELDOM
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -27,7 +27,7 @@ def cells(only: Iterable[str] = ()) -> list[Cell]:
     declared = [(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()]
     patterns = [only] if isinstance(only, str) else list(only)
     if not patterns:
-        return [cell for cell in declared if not _of_halves(cell)]
+        return [cell for cell in declared if not _seldom(cell)]
     named = set().union(*(_named(pattern, declared) for pattern in patterns))
     return [cell for cell in declared if cell in named]
 
@@ -42,8 +42,8 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
             kernels.update(kernel.id for kernel in op.kernels())
 
     def fits(cell: Cell) -> bool:
-        if _of_halves(cell):
-            return "float16" in pattern and fnmatchcase(_name(cell), pattern)
+        if _seldom(cell):
+            return any(DTYPES[code] in pattern for code in _SELDOM) and fnmatchcase(_name(cell), pattern)
         return cell[0] in kernels or fnmatchcase(_name(cell), pattern)
 
     found = {cell for cell in declared if fits(cell)}
@@ -58,10 +58,13 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
     return found
 
 
-def _of_halves(cell: Cell) -> bool:
-    """Whether a kernel reads or writes halves."""
+_SELDOM = (*HALVES, *SELDOM)
+
+
+def _seldom(cell: Cell) -> bool:
+    """Whether a kernel reads or writes halves, or integers that programs rarely have."""
     number, dtype, _ = cell
-    return dtype in HALVES or any(code in HALVES for code in KERNELS[number].elements.values())
+    return dtype in _SELDOM or any(code in _SELDOM for code in KERNELS[number].elements.values())
 
 
 def _name(cell: Cell) -> str:
@@ -101,8 +104,8 @@ def warmup(
     only : iterable of str, optional
         Names of kernels or ops, or patterns as for `fnmatch`; all kernels by default. That of an op stands for its
         kernel and those of its derivatives. ``exp-float32-*`` is the kernel ``exp`` for one dtype, ``exp-float32-flat``
-        that for contiguous operands: so files in the cache are called, too. Kernels for float16 and bfloat16 are
-        compiled only where a pattern names them so, as ``exp-bfloat16-*`` does.
+        that for contiguous operands: so files in the cache are called, too. Kernels for float16, bfloat16, int8,
+        int16, uint16, uint32 and uint64 are compiled only where a pattern names them so, as ``exp-bfloat16-*`` does.
 
     Returns
     -------

@@ -27,7 +27,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64, UINT64
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
@@ -105,8 +105,19 @@ def finish(out: Any, requires_grad: bool) -> Any:
     return out
 
 
-def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
-    """A Python number as kind, float and int, as the runtime's entries take it."""
+def number_parts(value: Any, name: str = "full", code: int = -1) -> tuple[int, float, int]:
+    """A Python number as kind, float and int, as the runtime's entries take it.
+
+    With the code of a dtype, RuntimeError where that does not hold it.
+    """
+    if code in dtypes.LIMITS and not is_tensor(value) and isinstance(value, (int, float, np.number)):
+        least, most = dtypes.LIMITS[code]
+        if not least <= value <= most:
+            raise RuntimeError(
+                f"{name}(): value {value} cannot be converted to type {dtypes.of_code(code).name} without overflow"
+            )
+        if code == UINT64 and value >= LIMIT:
+            value = int(value) - 2 * LIMIT  # as the bits stand in an integer with a sign
     if type(value) is float:
         return 1, value, 0
     if isinstance(value, (bool, np.bool_)):
@@ -121,7 +132,7 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
     if isinstance(value, (float, np.floating)):
         return 1, float(value), 0
     if is_tensor(value):
-        return number_parts(value.item(), name)
+        return number_parts(value.item(), name, code)
     raise TypeError(f"{name}(): expected a number, but got {type(value).__name__}")
 
 
@@ -176,11 +187,14 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         return finish(out, requires_grad)
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
         code = {bool: BOOL, int: INT64}.get(type(data), runtime_get("default_dtype"))
-        try:
-            parts = number_parts(data, "tensor")
-        except OverflowError as error:  # of data, PyTorch says so as it does of sizes
-            raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
-        out = rt.number(*parts, code if dtype is None else dtype_code(dtype), device_code(device))
+        code = code if dtype is None else dtype_code(dtype)
+        if isinstance(data, int) and not LEAST <= data < LIMIT << (code == UINT64):
+            raise ValueError(
+                f"tensor(): {TOO_LONG}, the number is {data}"
+            )  # PyTorch says so as it does of sizes
+        if code == UINT64 and data < 0:
+            raise OverflowError(f"tensor(): can't convert negative int to unsigned: {data}")
+        out = rt.number(*number_parts(data, "tensor", code), code, device_code(device))
         return finish(out, requires_grad)
     if device is None and not any_chosen():
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
@@ -248,7 +262,7 @@ def full(
     >>> fg.full((2,), 7)
     tensor([7, 7])
     """
-    parts = number_parts(fill_value)
+    parts = number_parts(fill_value, "full", -1 if dtype is None else dtype_code(dtype))
     if dtype is None:
         code = (INT64, runtime_get("default_dtype"), BOOL)[parts[0]]
     else:

@@ -14,7 +14,7 @@ from fastgrad.functions.creation import number_parts
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
@@ -365,7 +365,6 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 _FILL, _FILL_NUMBER = BY_NAME["masked_fill.copy"], BY_NAME["masked_fill.copy_number"]
 _OWN_NUMBERS = {INT64: (int,), FLOAT32: (int, float), FLOAT64: (int, float)}
 WIDE = 1 << 63
-_FILL_BOUNDS = {UINT8: (-255, 255), INT32: (-(2**31), 2**31 - 1)}
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:
@@ -377,12 +376,7 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
     code = _field(need_tensor(name, like), _DTYPE)
-    bounds = _FILL_BOUNDS.get(code)
-    if bounds and not isinstance(value, bool) and not bounds[0] <= value <= bounds[1]:
-        raise RuntimeError(
-            f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
-        )
-    return rt.number(*number_parts(value, name), code, 0)
+    return rt.number(*number_parts(value, name, code), code, 0)
 
 
 # --- functions that follow from the declaration of their op ----------------------------------------------------

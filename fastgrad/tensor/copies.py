@@ -187,6 +187,14 @@ class Copies(Methods):
         """The tensor in int32."""
         return _cast(self, dtypes.int32)
 
+    def short(self) -> Tensor:
+        """The tensor in int16."""
+        return _cast(self, dtypes.int16)
+
+    def char(self) -> Tensor:
+        """The tensor in int8."""
+        return _cast(self, dtypes.int8)
+
     def byte(self) -> Tensor:
         """The tensor in uint8."""
         return _cast(self, dtypes.uint8)

@@ -46,7 +46,7 @@ def empty(tmp_path, monkeypatch):
 
 def test_an_empty_cache_lacks_every_declared_cell(empty):
     declared = {(kernel.id, *cell) for kernel in KERNELS for cell in kernel.cells()}
-    assert set(warm.missing()) == {cell for cell in declared if not warm._of_halves(cell)}
+    assert set(warm.missing()) == {cell for cell in declared if not warm._seldom(cell)}
     assert set(warm.missing(["*", "*float16*"])) == {cell for cell in declared if cell[1] in HALVES} | set(
         warm.cells()
     )
@@ -181,7 +181,7 @@ def test_patterns_name_cells():
     exp = ROWS["exp"].id
     assert warm.cells(["exp-float32-flat"]) == [(exp, FLOAT32, FLAT)]
     assert warm.cells(["exp-bfloat16-flat"]) == [(exp, BFLOAT16, FLAT)]
-    assert not any(warm._of_halves(cell) for cell in warm.cells(["exp", "copy_from_*"]))
+    assert not any(warm._seldom(cell) for cell in warm.cells(["exp", "copy_from_*"]))
     assert warm.cells(["exp-float32-*"]) == [(exp, FLOAT32, form) for form in (FLAT, STRIDED, INPLACE)]
 
 

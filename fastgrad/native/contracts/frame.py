@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT64, INT64, computed_in
+from fastgrad.native.contracts.element_types import DISCRETE, FLOAT64, INT64, computed_in
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.record import Part, Record
 
@@ -207,7 +207,7 @@ class Frame(Record):
     def element(self, name: str, dtype: int) -> int:
         """The dtype code of what lies behind an address, for a kernel of this dtype."""
         code = self.roles[name].element
-        if code == SUMMED and dtype < FLOAT16:
+        if code == SUMMED and dtype in DISCRETE:
             return INT64
         if code in (COMPUTED, SUMMED):
             return computed_in(dtype)

@@ -25,7 +25,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, NO_DTYPE
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
@@ -37,6 +37,7 @@ from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
     NO_BROADCAST,
+    NO_COMMON_DTYPE,
     OUTPUT_SIZES,
     RESULT_CAST,
     TOO_MANY_DIMS,
@@ -485,6 +486,8 @@ def elementwise_slow(op, n, ins, out):
     device = device_of_all(n, ins)
     if failed(device):
         return device
+    if dtype == NO_DTYPE:
+        return fail(NO_COMMON_DTYPE)
     out_dtype = BOOL if info.flags & OUT_BOOL else dtype
     if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
         dtype = FLOAT32

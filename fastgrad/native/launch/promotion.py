@@ -6,15 +6,20 @@ from fastgrad.native.base.intrinsics import native, native_inline, runtime, tens
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX128,
     FLOAT16,
     FLOAT32,
     INT8,
     INT16,
     INT64,
     UINT8,
+    UINT16,
+    with_unsigned,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
 from fastgrad.native.contracts.ops import FIRST, MASK_LAST, PROMOTE_FLOAT
+
+wider_integer = native_inline(with_unsigned)
 
 # --- promotion -------------------------------------------------------------------------------------------------
 
@@ -26,6 +31,8 @@ def promote_pair(a, b):
         return a
     low = min(a, b)
     high = max(a, b)
+    if high >= UINT16:
+        return wider_integer(low, high)
     if low == UINT8 and high == INT8:
         return INT16
     if low == FLOAT16 and high == BFLOAT16:
@@ -36,7 +43,7 @@ def promote_pair(a, b):
 @native_inline
 def is_floating(dtype):
     """Whether a dtype, given by its code, is one of floats."""
-    return dtype >= FLOAT16
+    return dtype >= FLOAT16 and dtype <= COMPLEX128
 
 
 @native_inline

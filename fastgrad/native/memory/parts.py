@@ -17,7 +17,7 @@ from fastgrad.native.base.intrinsics import (
     words,
     words_of,
 )
-from fastgrad.native.contracts.element_types import FLOAT16, FLOAT32, INT64, ITEMSIZES
+from fastgrad.native.contracts.element_types import COMPLEX128, FLOAT16, FLOAT32, INT64, ITEMSIZES
 from fastgrad.native.contracts.frame import COMPUTED_ELEMENT, OWN_ELEMENT, ROOM, SUMMED_ELEMENT
 from fastgrad.native.contracts.limits import MAX_PARTS, MAX_THREADS, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.records import RUNTIME
@@ -62,7 +62,7 @@ def dtype_of(cell):
 @native
 def dtype_behind(element, dtype):
     """The dtype code of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
-    if element == SUMMED_ELEMENT and dtype < FLOAT16:
+    if element == SUMMED_ELEMENT and (dtype < FLOAT16 or dtype > COMPLEX128):
         return INT64
     if element == OWN_ELEMENT:
         return dtype
