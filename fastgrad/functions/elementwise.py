@@ -11,6 +11,7 @@ from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import number_parts
+from fastgrad.functions.outs import into
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
@@ -385,7 +386,9 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
 def _unary(op: Op) -> Callable[..., Any]:
     name, number = op.name, op.id
 
-    def function(input: Any) -> Any:
+    def function(input: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, function, (input,), {})
         if not isinstance(input, TensorBase):
             need_tensor(name, input)
         return apply(number, 1, 0, input)
@@ -396,7 +399,9 @@ def _unary(op: Op) -> Callable[..., Any]:
 def _binary(op: Op) -> Callable[..., Any]:
     name, number, commutes = op.name, op.id, op.commutes
 
-    def function(input: Any, other: Any) -> Any:
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, function, (input, other), {})
         if isinstance(input, TensorBase):
             if isinstance(other, TensorBase):
                 return apply(number, 2, 0, input, other)

@@ -226,6 +226,8 @@ argmin, min_dim = _extremes("min", True)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES)  # of all elements
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT)
 
+cumprod_integers = _rowwise("cumprod_integers", flags=ACCUMULATES_INT | NOT_DIFFERENTIABLE)
+
 
 @sum_.vjp("x")
 def _(g, sizes, dims):

@@ -26,6 +26,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     promotion,
     reduce,
     repetition,
+    running,
     sampling,
     scattering,
     searching,
@@ -34,6 +35,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     special,
     statistics,
     storage,
+    strided,
     summaries,
     taking,
 )

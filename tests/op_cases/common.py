@@ -260,7 +260,19 @@ def empty_pairs(dtype: str) -> list[Sample]:
 
 # --- PyTorch's dtype rules ------------------------------------------------------------------------------
 
-_LADDER = ("bool", "uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+_LADDER = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+)
 _CATEGORY = {name: 0 if name == "bool" else 2 if name.startswith("float") else 1 for name in _LADDER}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
-from fastgrad.native.contracts.element_types import DTYPES, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import DTYPES, SELDOM, WITHOUT_HALVES
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.native_hooks import PREFIX
 from fastgrad.ops.registry import Op
@@ -38,6 +38,7 @@ CALLED = {
 SERVING = {
     "carried_back": "prod",
     "carried_on": "prod",
+    "cumprod_integers": "cumprod",
     "embedding_transposed": "embedding",
     "expand_back": "sum",
     "expand_mean": "mean",
@@ -73,7 +74,6 @@ ELSEWHERE = {
     "boundary": "the node of a module's boundary; never called",
     "custom_function": "the node of a function that users wrote; never called",
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
-    "as_strided": "the history of views of a tensor that was changed in place",
     "copy_slices": "the history of a tensor of which a view was changed in place",
     "lstm": "the layer: tests/nn/test_recurrent_steps.py",
     "gru": "the layer: tests/nn/test_recurrent_steps.py",
@@ -157,7 +157,9 @@ print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 
 # Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back; rows
 # whose launches have code of their own.
-UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
+UNUSED = {
+    f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES or code in SELDOM
+} | {
     "upload",
     "download",
     "peer_copy",

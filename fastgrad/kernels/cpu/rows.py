@@ -358,30 +358,41 @@ def _softmax_backward(element: Element, result: Element, name: str) -> Callable[
 
 
 def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]:
-    floating = isinstance(element.scalar, types.Float)
+    wide = np.float64 if isinstance(element.scalar, types.Float) else np.int64
     backwards = name == "reversed_cumsum"
-    start = np.float64(0) if floating else np.int64(0)
-    load, store = element.load, result.store
+    load, store, start = element.load, result.store, wide(0)
 
     def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         total = start
         for i in range(n):
             k = (n - 1 - i) * stride if backwards else i * stride
-            total += load(x, k)
+            total += wide(load(x, k))
             store(out, k, total)
 
     return _each_row(njit(**INLINE)(row), element, result, False)
 
 
-def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
-    floating = isinstance(element.scalar, types.Float)
-    start = np.float64(1) if floating else np.int64(1)
-    load, store = element.load, result.store
+def _cumprod(element: Element, result: Element, name: str) -> Callable[..., None]:
+    wide = np.float64 if isinstance(element.scalar, types.Float) else np.int64
+    load, store, start = element.load, result.store, wide(1)
 
     def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         total = start
         for i in range(n):
-            total *= load(x, i * stride)
+            total *= wide(load(x, i * stride))
+            store(out, i * stride, total)
+
+    return _each_row(njit(**INLINE)(row), element, result, False)
+
+
+def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
+    wide = np.float64 if isinstance(element.scalar, types.Float) else np.int64
+    load, store, start = element.load, result.store, wide(1)
+
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
+        total = start
+        for i in range(n):
+            total *= wide(load(x, i * stride))
         store(out, 0, total)
 
     return _each_row(njit(**INLINE)(row), element, result, True)
@@ -415,5 +426,5 @@ _MAKERS: dict[str, Callable[[Element, Element, str], Callable[..., None]]] = {
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,
     "carried_on": _running_product, "carried_back": _running_product,
-    "cumsum": _cumsum, "reversed_cumsum": _cumsum,
+    "cumsum": _cumsum, "cumprod_integers": _cumprod, "reversed_cumsum": _cumsum,
 }  # fmt: skip
