@@ -38,14 +38,17 @@ from fastgrad.dtypes import (
     uint64,
 )
 from fastgrad.tensor import Size, Tensor
+from fastgrad.tensor.typed import BY_NAME as _TENSOR_TYPES
 from fastgrad.formatting import set_printoptions
 from fastgrad.places import device, get_default_device, set_default_device
 from fastgrad.functions.memory_format import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    layout,
     memory_format,
     preserve_format,
+    strided,
 )
 from fastgrad.functions.public import PACKAGE
 from fastgrad import (
@@ -111,6 +114,16 @@ def is_tensor(obj: object) -> object:
 
 
 globals().update(PACKAGE)
+globals().update(_TENSOR_TYPES)
+_IN_PLACE = (
+    "abs_", "acos_", "acosh_", "addmv_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_",
+    "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_", "erfc_", "exp2_",
+    "exp_", "expm1_", "fill_", "floor_", "frac_", "gcd_", "i0_", "lcm_", "ldexp_", "log10_", "log1p_",
+    "log2_", "log_", "logit_", "nan_to_num_", "neg_", "rad2deg_", "reciprocal_", "relu_", "resize_as_",
+    "round_", "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
+    "xlogy_", "zero_", "as_strided_",
+)  # fmt: skip
+globals().update((_name, getattr(Tensor, _name)) for _name in _IN_PLACE)
 
 __all__ = [
     "Generator",
@@ -172,6 +185,7 @@ __all__ = [
     "inf",
     "linalg",
     "load",
+    "layout",
     "memory_format",
     "preserve_format",
     "profiler",
@@ -195,6 +209,7 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "special",
+    "strided",
     "set_rng_state",
     "testing",
     "uint16",
@@ -206,6 +221,8 @@ __all__ = [
     "viz",
     "warmup",
     *PACKAGE,
+    *_TENSOR_TYPES,
+    *_IN_PLACE,
 ]
 
 

@@ -277,12 +277,13 @@ def _split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> A
     return split(input, list(split_sizes), dim)
 
 
-for _name, _view in {
+_VIEWS: dict[str, Callable[..., Any]] = {
     "alias": _alias, "as_strided": as_strided, "diagonal": diagonal, "expand": expand,
     "permute": permute, "select": select, "slice": _slice, "split": split, "split_with_sizes": _split_with_sizes,
     "squeeze": squeeze, "t": t, "transpose": transpose, "unbind": unbind, "unfold": unfold, "unsqueeze": unsqueeze,
     "view": view_of_sizes,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _view in _VIEWS.items():
     globals()[f"{_name}_copy"] = public(method=False)(_copying(_view, f"{_name}_copy"))
 
 

@@ -152,7 +152,7 @@ class Copies(Methods):
         own = dtypes.ALL[_field(self, _DTYPE)]
         if dtype is None:
             return _type_name(own)
-        found = dtype
+        found = getattr(dtype, "dtype", dtype) if isinstance(dtype, type) else dtype  # fg.FloatTensor
         if isinstance(dtype, str):
             found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
         if not isinstance(found, dtypes.dtype):

@@ -94,7 +94,9 @@ def test_casts():
             wide = array.astype(np.int64) if source.startswith("float") else array
             np.testing.assert_array_equal(x.to(getattr(fg, target)).numpy(), wide.astype(target))
             back = fg.tensor(wide.astype(target)).to(getattr(fg, source))
-            np.testing.assert_array_equal(back.numpy(), wide.astype(target).astype(source))
+            with np.errstate(over="ignore"):
+                wanted = wide.astype(target).astype(source)
+            np.testing.assert_array_equal(back.numpy(), wanted)
     large = fg.tensor([2**64 - 1, 2**63], dtype=fg.uint64)
     assert large.double().tolist() == [2.0**64, 2.0**63]
     assert large.to(fg.uint8).tolist() == [255, 0]

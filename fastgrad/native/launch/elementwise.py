@@ -515,8 +515,7 @@ def elementwise_slow(op, n, ins, out):
         target = new_result(out_dtype, device, n, ins, ndim, scratch)
     if failed(target):
         return target
-    status = 0
-    made = 0
+    status = made = 0
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])
