@@ -45,7 +45,7 @@ the same, but int64 where it is an integer type."""
 MAX_REACHES = 8
 """Addresses of a frame whose extent is declared, at most."""
 MAX_FACTORS = 6
-COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT = 13, 14, 15
+COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT = 16, 17, 18
 CONSTANT_FACTOR = 0x80
 """How a word, a *reach*, says how many elements lie behind an address: bytes, from the lowest on, with the place of the
 address plus one, the dtype code of an element (or one of these three), and up to six factors, each the place of a field
