@@ -45,21 +45,29 @@ with _collector_paused():
         float64,
         get_default_dtype,
         iinfo,
+        int8,
+        int16,
         int32,
         int64,
         promote_types,
         set_default_dtype,
         uint8,
+        uint16,
+        uint32,
+        uint64,
     )
     from fastgrad.tensor import Size, Tensor
+    from fastgrad.tensor.typed import BY_NAME as _TENSOR_TYPES
     from fastgrad.formatting import set_printoptions
     from fastgrad.places import device, get_default_device, set_default_device
     from fastgrad.functions.memory_format import (
         channels_last,
         channels_last_3d,
         contiguous_format,
+        layout,
         memory_format,
         preserve_format,
+        strided,
     )
     from fastgrad.functions.public import PACKAGE
     from fastgrad import amp, autograd, compiler, cuda, debug, linalg, nn, version
@@ -131,6 +139,7 @@ newaxis = None
 half = float16
 float = float32
 double = float64
+short = int16
 cfloat = complex64
 cdouble = complex128
 int = int32
@@ -143,6 +152,16 @@ def is_tensor(obj: object) -> object:
 
 
 globals().update(PACKAGE)
+globals().update(_TENSOR_TYPES)
+_IN_PLACE = (
+    "abs_", "acos_", "acosh_", "addmv_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_",
+    "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_", "erfc_", "exp2_",
+    "exp_", "expm1_", "fill_", "floor_", "frac_", "gcd_", "i0_", "lcm_", "ldexp_", "log10_", "log1p_",
+    "log2_", "log_", "logit_", "nan_to_num_", "neg_", "rad2deg_", "reciprocal_", "relu_", "resize_as_",
+    "round_", "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
+    "xlogy_", "zero_", "as_strided_",
+)  # fmt: skip
+globals().update((_name, getattr(Tensor, _name)) for _name in _IN_PLACE)
 
 __all__ = [
     "Generator",
@@ -194,6 +213,8 @@ __all__ = [
     "inference_mode",
     "initial_seed",
     "int",
+    "int8",
+    "int16",
     "int32",
     "int64",
     "is_anomaly_check_nan_enabled",
@@ -208,6 +229,7 @@ __all__ = [
     "inf",
     "linalg",
     "load",
+    "layout",
     "memory_format",
     "preserve_format",
     "profiler",
@@ -231,8 +253,12 @@ __all__ = [
     "set_num_threads",
     "set_printoptions",
     "special",
+    "strided",
     "set_rng_state",
     "testing",
+    "uint16",
+    "uint32",
+    "uint64",
     "uint8",
     "utils",
     "version",
@@ -240,6 +266,8 @@ __all__ = [
     "vmap",
     "warmup",
     *PACKAGE,
+    *_TENSOR_TYPES,
+    *_IN_PLACE,
 ]
 
 

@@ -11,6 +11,7 @@ from fastgrad.functions.factors import LUFactors as _LUFactors
 from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
 from fastgrad.functions.factors import PLU as _PLU
 from fastgrad.functions.matrix_functions import LowRank as _LowRank
+from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
 from fastgrad.functions.older_linalg import SVD as _SVD
 from fastgrad.functions.orthogonal import QR as _QR
@@ -25,13 +26,34 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
+from fastgrad import BFloat16Tensor as BFloat16Tensor
+from fastgrad import BoolTensor as BoolTensor
+from fastgrad import ByteTensor as ByteTensor
+from fastgrad import CharTensor as CharTensor
+from fastgrad import ComplexDoubleTensor as ComplexDoubleTensor
+from fastgrad import ComplexFloatTensor as ComplexFloatTensor
+from fastgrad import DoubleTensor as DoubleTensor
+from fastgrad import FloatTensor as FloatTensor
 from fastgrad.random import Generator as Generator
+from fastgrad import HalfTensor as HalfTensor
+from fastgrad import IntTensor as IntTensor
+from fastgrad import LongTensor as LongTensor
 from fastgrad.cuda.gpus import OutOfMemoryError as OutOfMemoryError
+from fastgrad import ShortTensor as ShortTensor
 from fastgrad.tensor import Size as Size
 from fastgrad.tensor import Tensor as Tensor
 __version__: _str
+from fastgrad.functions.elementwise import abs_ as abs_
 from fastgrad import accelerator as accelerator
+from fastgrad.functions.elementwise import acos_ as acos_
+from fastgrad.functions.elementwise import acosh_ as acosh_
+from fastgrad.functions.products import addmv_ as addmv_
 from fastgrad import amp as amp
+from fastgrad.functions.changing import as_strided_ as as_strided_
+from fastgrad.functions.elementwise import asin_ as asin_
+from fastgrad.functions.elementwise import asinh_ as asinh_
+from fastgrad.functions.elementwise import atan_ as atan_
+from fastgrad.functions.elementwise import atanh_ as atanh_
 from fastgrad.amp.autocast_mode import autocast as autocast
 from fastgrad import autograd as autograd
 from fastgrad import backends as backends
@@ -39,29 +61,47 @@ bfloat16: _dtype
 bool: _dtype
 from fastgrad.dtypes import can_cast as can_cast
 cdouble: _dtype
+from fastgrad.functions.elementwise import ceil_ as ceil_
 cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
+from fastgrad.tensor.changes import clamp_ as clamp_
+from fastgrad.functions.pointwise import clamp_max_ as clamp_max_
+from fastgrad.functions.pointwise import clamp_min_ as clamp_min_
+from fastgrad.tensor.changes import clamp_ as clip_
 from fastgrad.compiler import compile as compile
 from fastgrad import compiler as compiler
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
+from fastgrad.functions.elementwise import cos_ as cos_
+from fastgrad.functions.elementwise import cosh_ as cosh_
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
 default_generator: _Generator
+from fastgrad.functions.elementwise import deg2rad_ as deg2rad_
+from fastgrad.tensor.history import detach_ as detach_
 from fastgrad.places import device as device
 double: _dtype
 from fastgrad.dtypes import dtype as dtype
 e: _float
 from fastgrad.autograd.modes import enable_grad as enable_grad
+from fastgrad.functions.elementwise import erf_ as erf_
+from fastgrad.functions.elementwise import erfc_ as erfc_
+from fastgrad.functions.elementwise import exp2_ as exp2_
+from fastgrad.functions.elementwise import exp_ as exp_
+from fastgrad.functions.elementwise import expm1_ as expm1_
 from fastgrad import fft as fft
+from fastgrad.tensor.changes import fill_ as fill_
 from fastgrad.dtypes import finfo as finfo
 float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+from fastgrad.functions.elementwise import floor_ as floor_
+from fastgrad.functions.elementwise import frac_ as frac_
 from fastgrad import func as func
+from fastgrad.functions.elementwise import gcd_ as gcd_
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from fastgrad.places import get_default_device as get_default_device
 from fastgrad.dtypes import get_default_dtype as get_default_dtype
@@ -70,13 +110,16 @@ from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
 half: _dtype
 from fastgrad.autograd.introspect import hooks as hooks
+from fastgrad.functions.elementwise import i0_ as i0_
 from fastgrad.dtypes import iinfo as iinfo
 inf: _float
 from fastgrad.autograd.modes import inference_mode as inference_mode
 from fastgrad.random import initial_seed as initial_seed
 int: _dtype
+int16: _dtype
 int32: _dtype
 int64: _dtype
+int8: _dtype
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from fastgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from fastgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
@@ -84,13 +127,23 @@ from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enable
 from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from fastgrad.functions.memory_format import layout as layout
+from fastgrad.functions.elementwise import lcm_ as lcm_
+from fastgrad.functions.pointwise import ldexp_ as ldexp_
 from fastgrad import linalg as linalg
 from fastgrad.serialization import load as load
+from fastgrad.functions.elementwise import log10_ as log10_
+from fastgrad.functions.elementwise import log1p_ as log1p_
+from fastgrad.functions.elementwise import log2_ as log2_
+from fastgrad.functions.elementwise import log_ as log_
+from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
 from fastgrad.functions.memory_format import memory_format as memory_format
 nan: _float
+from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook
+from fastgrad.functions.elementwise import neg_ as neg_
 newaxis: None
 from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
@@ -100,6 +153,12 @@ pi: _float
 preserve_format: _memory_format
 from fastgrad import profiler as profiler
 from fastgrad.dtypes import promote_types as promote_types
+from fastgrad.functions.elementwise import rad2deg_ as rad2deg_
+from fastgrad.functions.elementwise import reciprocal_ as reciprocal_
+from fastgrad.functions.elementwise import relu_ as relu_
+from fastgrad.functions.changing import resize_as_ as resize_as_
+from fastgrad.functions.elementwise import round_ as round_
+from fastgrad.functions.elementwise import rsqrt_ as rsqrt_
 from fastgrad.serialization import save as save
 from fastgrad.random import seed as seed
 from fastgrad import serialization as serialization
@@ -110,22 +169,37 @@ from fastgrad.autograd.modes import set_grad_enabled as set_grad_enabled
 from fastgrad.native.host.threads import set_num_threads as set_num_threads
 from fastgrad.formatting import set_printoptions as set_printoptions
 from fastgrad.random import set_rng_state as set_rng_state
+from fastgrad.functions.elementwise import sigmoid_ as sigmoid_
+from fastgrad.functions.elementwise import sin_ as sin_
+from fastgrad.functions.elementwise import sinc_ as sinc_
+from fastgrad.functions.elementwise import sinh_ as sinh_
 from fastgrad import special as special
+from fastgrad.functions.elementwise import sqrt_ as sqrt_
+from fastgrad.functions.elementwise import square_ as square_
+strided: _layout
+from fastgrad.functions.elementwise import tan_ as tan_
+from fastgrad.functions.elementwise import tanh_ as tanh_
 from fastgrad import testing as testing
+from fastgrad.functions.elementwise import trunc_ as trunc_
+uint16: _dtype
+uint32: _dtype
+uint64: _dtype
 uint8: _dtype
 from fastgrad import utils as utils
 from fastgrad import version as version
 from fastgrad import viz as viz
 from fastgrad.func.mapping import vmap as vmap
 from fastgrad.warm import warmup as warmup
+from fastgrad.functions.elementwise import xlogy_ as xlogy_
+from fastgrad.tensor.changes import zero_ as zero_
 def is_tensor(obj: object) -> _bool: ...
-def abs(input: _Tensor) -> _Tensor:
+def abs(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The absolute value; at zero its gradient is zero."""
-def absolute(input: _Tensor) -> _Tensor:
+def absolute(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The absolute value; at zero its gradient is zero."""
-def acos(input: _Tensor) -> _Tensor:
+def acos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
-def acosh(input: _Tensor) -> _Tensor:
+def acosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
 def add(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input + alpha * other``, broadcast and promoted."""
@@ -143,6 +217,8 @@ def addr(input: _Tensor, vec1: _Tensor, vec2: _Tensor, *, beta: _Tensor | _int |
     r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
 def adjoint(input: _Tensor) -> _Tensor:
     r"""The conjugates of matrices, transposed: those of the last two dimensions."""
+def alias_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `alias` shows, with its arguments."""
 def all(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
     r"""Whether all elements are not zero. See `sum` for the parameters."""
 def allclose(input: _Tensor, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -161,19 +237,19 @@ def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _boo
     r"""Whether any element is not zero. See `sum` for the parameters."""
 def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""``start, start + step, ...`` below `end`."""
-def arccos(input: _Tensor) -> _Tensor:
+def arccos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
-def arccosh(input: _Tensor) -> _Tensor:
+def arccosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
-def arcsin(input: _Tensor) -> _Tensor:
+def arcsin(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
-def arcsinh(input: _Tensor) -> _Tensor:
+def arcsinh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose hyperbolic sine is the input."""
-def arctan(input: _Tensor) -> _Tensor:
+def arctan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
-def arctan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def arctan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
-def arctanh(input: _Tensor) -> _Tensor:
+def arctanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
 def argmax(input: _Tensor, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
     r"""The position of the largest value: the first of equals, a NaN before all."""
@@ -183,19 +259,25 @@ def argsort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _
     r"""The places of the elements of a dimension in order. See `sort`."""
 def argwhere(input: _Tensor) -> _Tensor:
     r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
+def as_strided(input: _Tensor, size: _Sequence[_int], stride: _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+    r"""A view of the storage of a tensor with sizes, strides and an offset of its own."""
+def as_strided_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `as_strided` shows, with its arguments."""
+def as_strided_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+    r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
 def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
 def asarray(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
-def asin(input: _Tensor) -> _Tensor:
+def asin(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
-def asinh(input: _Tensor) -> _Tensor:
+def asinh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose hyperbolic sine is the input."""
-def atan(input: _Tensor) -> _Tensor:
+def atan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
-def atan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def atan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
-def atanh(input: _Tensor) -> _Tensor:
+def atanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
 def atleast_1d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with one dimension at least; of several a tuple."""
@@ -211,17 +293,17 @@ def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator 
     r"""Ones with the probabilities that the elements are, and zeros."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     r"""How often each non-negative integer stands in a vector."""
-def bitwise_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def bitwise_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits that both integers have; of masks, where both hold."""
-def bitwise_left_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def bitwise_left_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits of `input` moved up by `other` places."""
 def bitwise_not(input: _Tensor) -> _Tensor:
     r"""All bits of integers inverted; of a mask, where it does not hold."""
-def bitwise_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def bitwise_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits that one of two integers has; of masks, where one holds."""
-def bitwise_right_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def bitwise_right_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits of `input` moved down by `other` places; the sign stays."""
-def bitwise_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def bitwise_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits in which two integers differ; of masks, where they do."""
 def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""``0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)``; see `hann_window`."""
@@ -284,13 +366,13 @@ def conj(input: _Tensor) -> _Tensor:
     r"""The complex conjugates; of a real tensor itself."""
 def conj_physical(input: _Tensor) -> _Tensor:
     r"""The complex conjugates, in memory of their own; of a real tensor itself."""
-def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
     r"""The correlations of variables, which are rows: covariances of what is scaled to the deviation 1."""
-def cos(input: _Tensor) -> _Tensor:
+def cos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The cosine of angles in radians."""
-def cosh(input: _Tensor) -> _Tensor:
+def cosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic cosine."""
 def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""How many elements are not zero, over all or some dimensions."""
@@ -298,13 +380,17 @@ def cov(input: _Tensor, *, correction: _int = 1, fweights: _Tensor | None = None
     r"""The covariances of variables, which are rows."""
 def cross(input: _Tensor, other: _Tensor, dim: _int | None = None) -> _Tensor:
     r"""The vector products of vectors of three elements."""
+def cummax(input: _Tensor, dim: _int) -> _ValuesIndices:
+    r"""The largest element so far along a dimension, and where it stands."""
+def cummin(input: _Tensor, dim: _int) -> _ValuesIndices:
+    r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
 def cumprod(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""Running products along a dimension."""
 def cumsum(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""Running sums along a dimension."""
 def cumulative_trapezoid(y: _Any, x: _Any = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
     r"""The running integral of samples along a dimension. See `trapezoid`."""
-def deg2rad(input: _Tensor) -> _Tensor:
+def deg2rad(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in degrees as radians."""
 def det(input: _Tensor) -> _Tensor:
     r"""The determinants of square matrices."""
@@ -316,11 +402,13 @@ def diagflat(input: _Tensor, offset: _int = 0) -> _Tensor:
     r"""All elements as the diagonal of a matrix."""
 def diagonal(input: _Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
     r"""A view of a diagonal, as last dimension."""
+def diagonal_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `diagonal` shows, with its arguments."""
 def diagonal_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
     r"""A copy with `src` on a diagonal."""
 def diff(input: _Tensor, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
     r"""Differences between neighbours along a dimension, taken `n` times."""
-def digamma(input: _Tensor) -> _Tensor:
+def digamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
 def dist(input: _Tensor, other: _Tensor | _int | _float | _complex, p: _float = 2) -> _Tensor:
     r"""The norm of order `p` of the difference of two tensors."""
@@ -340,26 +428,34 @@ def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _d
     r"""A tensor whose elements are not set."""
 def empty_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes whose elements are not set."""
-def eq(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def empty_permuted(size: _int | _Sequence[_int], physical_layout: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor without gaps whose elements are not set; `physical_layout` names its dimensions from the outermost on."""
+def empty_strided(size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor with the given sizes and strides whose elements are not set."""
+def eq(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input == other``."""
 def equal(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _bool:
     r"""Whether two tensors have the same sizes and elements; NaN equals nothing."""
-def erf(input: _Tensor) -> _Tensor:
+def erf(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
-def erfc(input: _Tensor) -> _Tensor:
+def erfc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 - erf(input)``, exact where that is small."""
-def erfinv(input: _Tensor) -> _Tensor:
+def erfinv(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose error function is the input; NaN beyond 1."""
-def exp(input: _Tensor) -> _Tensor:
+def exp(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The exponential."""
-def exp2(input: _Tensor) -> _Tensor:
+def exp2(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``2 ** input``."""
-def expm1(input: _Tensor) -> _Tensor:
+def expand_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `expand` shows, with its arguments."""
+def expm1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(input) - 1``, exact near zero."""
 def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A matrix with ones on its diagonal."""
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
+def fill(input: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""A tensor like `input` in which all elements are `value`, a number or a tensor without dimensions."""
 def fix(input: _Tensor) -> _Tensor: ...
 def flatten(input: _Tensor, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
     r"""The dimensions from `start_dim` to `end_dim` as one."""
@@ -373,12 +469,12 @@ def float_power(input: _Tensor, exponent: _Tensor | _int | _float | _complex) ->
     r"""``input ** exponent`` in float64."""
 def floor(input: _Tensor) -> _Tensor: ...
 def floor_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
-def fmax(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def fmax(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The larger of two elements; NaN only if both are."""
-def fmin(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def fmin(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The smaller of two elements; NaN only if both are."""
 def fmod(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
-def frac(input: _Tensor) -> _Tensor:
+def frac(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""What stands behind the point, with the sign of the input."""
 def from_dlpack(ext_tensor: _Any, *, device: _device | _str | _int | None = None, copy: _bool | None = None) -> _Tensor:
     r"""A tensor over the memory of an object of another library that speaks DLPack."""
@@ -390,21 +486,21 @@ def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _d
     r"""A tensor of the same sizes filled with a number; see `empty_like`."""
 def gather(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
     r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
-def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The greatest common divisor of two integers, which is not negative."""
-def ge(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def ge(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input >= other``."""
 def geqrf(input: _Tensor) -> _Reflectors:
     r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
 def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""Another name of `outer`."""
-def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input > other``."""
-def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input >= other``."""
 def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a gated recurrent unit."""
-def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input > other``."""
 def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
@@ -420,9 +516,9 @@ def hsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
 def hstack(tensors: _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors side by side: along the second dimension, vectors along their only one."""
-def hypot(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def hypot(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
-def i0(input: _Tensor) -> _Tensor:
+def i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
 def imag(input: _Tensor) -> _Tensor:
     r"""The imaginary parts, as a view."""
@@ -450,15 +546,17 @@ def is_neg(input: _Tensor) -> _bool:
     r"""Whether the elements of a tensor are negated when they are read: never."""
 def is_nonzero(input: _Tensor) -> _bool:
     r"""Whether the only element of a tensor is not zero."""
+def is_signed(input: _Tensor) -> _bool:
+    r"""Whether the dtype of a tensor has numbers below zero."""
 def isclose(input: _Tensor, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
     r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
-def isfinite(input: _Tensor) -> _Tensor:
+def isfinite(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether an element is neither infinite nor NaN."""
 def isin(elements: _Tensor | _int | _float | _complex, test_elements: _Tensor | _int | _float | _complex, *, assume_unique: _bool = False, invert: _bool = False) -> _Tensor:
     r"""Whether each element is one of others."""
-def isinf(input: _Tensor) -> _Tensor:
+def isinf(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether an element is infinite."""
-def isnan(input: _Tensor) -> _Tensor:
+def isnan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether an element is NaN."""
 def isneginf(input: _Tensor) -> _Tensor:
     r"""Whether an element is minus infinity."""
@@ -474,45 +572,47 @@ def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
 def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
-def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The least common multiple of two integers, which is not negative."""
 def ldexp(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``input * 2 ** other``."""
-def le(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def le(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input <= other``."""
 def lerp(input: _Tensor, end: _Tensor, weight: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``input + weight * (end - input)``, exact at both ends."""
-def less(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def less(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input < other``."""
-def less_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def less_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input <= other``."""
-def lgamma(input: _Tensor) -> _Tensor:
+def lgamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the absolute value of the gamma function."""
 def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""`steps` values from `start` to `end`, equally far from each other, both ends included."""
-def log(input: _Tensor) -> _Tensor:
+def log(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The natural logarithm; NaN for negative numbers."""
-def log10(input: _Tensor) -> _Tensor:
+def log10(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm to base 10."""
-def log1p(input: _Tensor) -> _Tensor:
+def log1p(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(1 + input)``, exact near zero."""
-def log2(input: _Tensor) -> _Tensor:
+def log2(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm to base 2."""
 def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The logarithm of `softmax`, without overflow."""
-def logaddexp(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def logaddexp(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(exp(input) + exp(other))``, without overflow."""
-def logaddexp2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def logaddexp2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log2(2 ** input + 2 ** other)``, without overflow."""
+def logcumsumexp(input: _Tensor, dim: _int) -> _Tensor:
+    r"""``log(exp(input).cumsum(dim))`` without overflow."""
 def logdet(input: _Tensor) -> _Tensor:
     r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
-def logical_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def logical_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether neither element is zero."""
-def logical_not(input: _Tensor) -> _Tensor:
+def logical_not(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether an element is zero."""
-def logical_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def logical_or(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether an element of the two is not zero."""
-def logical_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def logical_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether one element of the two, and one alone, is zero."""
 def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
     r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
@@ -522,7 +622,7 @@ def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool
     r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
 def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> tuple[_Tensor, _Tensor]:
     r"""One step of a long short-term memory."""
-def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input < other``."""
 def lu(input: _Tensor, pivot: _bool = True, get_infos: _bool = False) -> _LUFactors | _LUFactorsEx:
     r"""The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`."""
@@ -584,11 +684,11 @@ def movedim(input: _Tensor, source: _Tensor, destination: _int | _Sequence[_int]
     r"""Dimensions moved to other places, the rest in their order."""
 def msort(input: _Tensor) -> _Tensor:
     r"""The elements of the first dimension in order."""
-def mul(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def mul(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * other``."""
 def multinomial(input: _Tensor, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None) -> _Tensor:
     r"""Draw indices of rows with probabilities in proportion to the elements."""
-def multiply(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def multiply(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * other``."""
 def mv(input: _Tensor, vec: _Tensor) -> _Tensor:
     r"""The product of a matrix and a vector."""
@@ -612,11 +712,11 @@ def narrow(input: _Tensor, dim: _int, start: _Tensor | _int | _float | _complex,
     r"""`length` positions of a dimension from `start` on."""
 def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     r"""`channel_shuffle` under another name."""
-def ne(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def ne(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input != other``."""
-def neg(input: _Tensor) -> _Tensor:
+def neg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The negative, ``-input``."""
-def negative(input: _Tensor) -> _Tensor:
+def negative(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The negative, ``-input``."""
 def nonzero(input: _Tensor, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
     r"""The places of the elements that are not zero, in order."""
@@ -626,7 +726,7 @@ def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', d
     r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
 def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None) -> _Tensor:
     r"""Normally distributed numbers with means and standard deviations element by element."""
-def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input != other``."""
 def numel(input: _Tensor) -> _int:
     r"""The number of elements of a tensor."""
@@ -646,6 +746,8 @@ def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
     r"""The distances of order `p` between each row of a matrix and all that come behind it."""
 def permute(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
     r"""The dimensions in another order."""
+def permute_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `permute` shows, with its arguments."""
 def pinverse(input: _Tensor, rcond: _float = 1e-15) -> _Tensor:
     r"""The pseudo-inverse of matrices. See `linalg.pinv`."""
 def pixel_shuffle(input: _Tensor, upscale_factor: _int) -> _Tensor:
@@ -668,7 +770,7 @@ def qr(input: _Tensor, some: _bool = True) -> _QR:
     r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
 def quantile(input: _Tensor, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
     r"""Quantiles of all elements, or along a dimension."""
-def rad2deg(input: _Tensor) -> _Tensor:
+def rad2deg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in radians as degrees."""
 def rand(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""Random numbers from the uniform distribution on [0, 1)."""
@@ -688,9 +790,9 @@ def ravel(input: _Tensor) -> _Tensor:
     r"""All elements as one dimension."""
 def real(input: _Tensor) -> _Tensor:
     r"""The real parts, as a view; of a real tensor itself."""
-def reciprocal(input: _Tensor) -> _Tensor:
+def reciprocal(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 / input``."""
-def relu(input: _Tensor) -> _Tensor:
+def relu(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``max(input, 0)``; at zero its gradient is zero."""
 def remainder(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
 def renorm(input: _Tensor, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
@@ -721,7 +823,7 @@ def rrelu(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333
     r"""X where it is positive, elsewhere x times a random number, drawn for each element (Xu et al. 2015)."""
 def rrelu_(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> _Tensor:
     r"""`rrelu`, in place."""
-def rsqrt(input: _Tensor) -> _Tensor:
+def rsqrt(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 / sqrt(input)``."""
 def scatter(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
     r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
@@ -733,6 +835,8 @@ def searchsorted(sorted_sequence: _Tensor, input: _Tensor | _int | _float | _com
     r"""Where values would have to stand in rows that are in order."""
 def select(input: _Tensor, dim: _int, index: _int) -> _Tensor:
     r"""The slice at one position of a dimension, which goes."""
+def select_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `select` shows, with its arguments."""
 def select_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int, index: _int) -> _Tensor:
     r"""A copy with `src` at one position of a dimension."""
 def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
@@ -741,18 +845,20 @@ def selu_(input: _Tensor) -> _Tensor:
     r"""`selu`, in place."""
 def sgn(input: _Tensor) -> _Tensor:
     r"""``input / abs(input)``, and 0 at zero; of real numbers their signs."""
-def sigmoid(input: _Tensor) -> _Tensor:
+def sigmoid(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logistic function, ``1 / (1 + exp(-input))``."""
-def sign(input: _Tensor) -> _Tensor:
+def sign(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""-1, 0 or 1, as a number is negative, zero or positive."""
 def signbit(input: _Tensor) -> _Tensor:
     r"""Whether the sign is negative, that of a zero as well."""
-def sin(input: _Tensor) -> _Tensor:
+def sin(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The sine of angles in radians."""
-def sinc(input: _Tensor) -> _Tensor:
+def sinc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``sin(pi input) / (pi input)``, and 1 at zero."""
-def sinh(input: _Tensor) -> _Tensor:
+def sinh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic sine."""
+def slice_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `slice` shows, with its arguments."""
 def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
     r"""A copy with `src` at a slice of a dimension."""
 def slogdet(input: _Tensor) -> _SignAndLogarithm:
@@ -763,12 +869,20 @@ def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _boo
     r"""The elements of a dimension in order, and where they stood."""
 def split(input: _Tensor, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
-def sqrt(input: _Tensor) -> _Tensor:
+def split_copy(*operands: _Any, **named: _Any) -> tuple[_Tensor, ...]:
+    r"""A copy of what `split` shows, with its arguments."""
+def split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+    r"""Parts of the given lengths along a dimension: `split` with a list."""
+def split_with_sizes_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `split_with_sizes` shows, with its arguments."""
+def sqrt(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The square root; NaN for negative numbers."""
-def square(input: _Tensor) -> _Tensor:
+def square(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The square, ``input ** 2``."""
 def squeeze(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""Without the dimensions of size 1, or without those named that have size 1."""
+def squeeze_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `squeeze` shows, with its arguments."""
 def stack(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
     r"""Tensors of one shape along a new dimension."""
 def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
@@ -793,13 +907,15 @@ def swapdims(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
     r"""Two dimensions exchanged."""
 def t(input: _Tensor) -> _Tensor:
     r"""The transpose of a matrix; tensors of fewer dimensions as they are."""
+def t_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `t` shows, with its arguments."""
 def take(input: _Tensor, index: _Tensor) -> _Tensor:
     r"""The elements to which indices into all of them, row by row, point."""
 def take_along_dim(input: _Tensor, indices: _Tensor, dim: _int | None = None) -> _Tensor:
     r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
-def tan(input: _Tensor) -> _Tensor:
+def tan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The tangent of angles in radians."""
-def tanh(input: _Tensor) -> _Tensor:
+def tanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic tangent."""
 def tensor(data: _Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A new tensor with a copy of data."""
@@ -819,6 +935,8 @@ def trace(input: _Tensor) -> _Tensor:
     r"""The sum of the diagonal of a matrix."""
 def transpose(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
     r"""Two dimensions exchanged."""
+def transpose_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `transpose` shows, with its arguments."""
 def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
     r"""The integral of samples along a dimension, by trapezoids."""
 def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
@@ -838,16 +956,26 @@ def true_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _T
 def trunc(input: _Tensor) -> _Tensor: ...
 def unbind(input: _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""All slices along a dimension, as views."""
+def unbind_copy(*operands: _Any, **named: _Any) -> tuple[_Tensor, ...]:
+    r"""A copy of what `unbind` shows, with its arguments."""
 def unflatten(input: _Tensor, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
     r"""One dimension as several."""
+def unfold_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `unfold` shows, with its arguments."""
 def unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
     r"""The distinct elements in order, or the distinct slices along a dimension."""
 def unique_consecutive(input: _Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
     r"""The elements, or the slices along a dimension, that differ from the one before."""
 def unsafe_chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""Another name of `chunk`."""
+def unsafe_split(input: _Tensor, split_size: _int, dim: _int = 0) -> _Tensor:
+    r"""Parts of a length along a dimension: `split`."""
+def unsafe_split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+    r"""Parts of the given lengths along a dimension: `split` with a list."""
 def unsqueeze(input: _Tensor, dim: _int) -> _Tensor:
     r"""With a new dimension of size 1."""
+def unsqueeze_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `unsqueeze` shows, with its arguments."""
 def vander(x: _Any, N: _Any = None, increasing: _bool = False) -> _Tensor:
     r"""The powers of a vector's elements as columns, the highest first unless `increasing`."""
 def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
@@ -860,6 +988,8 @@ def view_as_complex(input: _Tensor) -> _Tensor:
     r"""A view of pairs of real numbers as complex ones."""
 def view_as_real(input: _Tensor) -> _Tensor:
     r"""A view of complex numbers as pairs of real ones, which are a last dimension of size 2."""
+def view_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `view` shows, with its arguments."""
 def vsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""The same along the first dimension."""
 def vstack(tensors: _Sequence[_Tensor]) -> _Tensor:
@@ -870,7 +1000,7 @@ def where(condition: _Tensor, input: _Tensor | _int | _float | _complex, other: 
 @_overload
 def where(condition: _Tensor) -> tuple[_Tensor, ...]:
     r"""``input`` where the condition holds, else ``other``; without them the places where it holds."""
-def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log(other)``, and 0 where `input` is 0."""
 def zeros(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A tensor of zeros."""

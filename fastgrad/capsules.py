@@ -20,7 +20,8 @@ BFLOAT = 4  # the code of a kind of numbers
 _INT, _UINT, _FLOAT, _BOOL = 0, 1, 2, 6
 CODES = {
     "bool": (_BOOL, 8), "uint8": (_UINT, 8), "int32": (_INT, 32), "int64": (_INT, 64), "float16": (_FLOAT, 16),
-    "bfloat16": (BFLOAT, 16), "float32": (_FLOAT, 32), "float64": (_FLOAT, 64),
+    "bfloat16": (BFLOAT, 16), "float32": (_FLOAT, 32), "float64": (_FLOAT, 64), "int8": (_INT, 8), "int16": (_INT, 16),
+    "uint16": (_UINT, 16), "uint32": (_UINT, 32), "uint64": (_UINT, 64),
 }  # fmt: skip
 """The kind of numbers and the bits of one, by the names of dtypes."""
 _DTYPE, _DATA, _NUMEL = (TENSOR.fields[n][0] for n in ("dtype", "data", "numel"))

@@ -6,6 +6,7 @@ import numpy as np
 
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
+    BOOL,
     COMPLEX,
     DISCRETE,
     DTYPES,
@@ -14,22 +15,29 @@ from fastgrad.native.contracts.element_types import (
     FLOAT64,
     FLOATS,
     HALVES,
+    INEXACT,
     INT8,
     INT16,
     ITEMSIZES,
+    NO_DTYPE,
     SUPPORTED_DTYPES,
     UINT8,
+    UINT16,
     real_of,
+    with_unsigned,
 )
 
 _NUMPY = {
     "bool": np.bool_, "uint8": np.uint8, "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
     "float16": np.float16, "float32": np.float32, "float64": np.float64,
     "complex64": np.complex64, "complex128": np.complex128,
+    "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
 }  # fmt: skip
 _TYPE_NAMES = {
-    "bool": "Bool", "uint8": "Byte", "int32": "Int", "int64": "Long", "float16": "Half", "bfloat16": "BFloat16",
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short",
+    "int32": "Int", "int64": "Long", "float16": "Half", "bfloat16": "BFloat16",
     "float32": "Float", "float64": "Double", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
 }  # fmt: skip
 
 
@@ -41,26 +49,20 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     name : str
     itemsize : int
         Bytes of an element.
-    is_floating_point, is_complex : bool
+    is_floating_point, is_complex, is_signed : bool
     inexact : bool
-        Either of them: what gradients may be of.
+        Floating or complex: what gradients may be of.
     """
 
     __slots__ = (
-        "arithmetic",
-        "code",
-        "inexact",
-        "is_complex",
-        "is_floating_point",
-        "itemsize",
-        "name",
-        "numpy",
-    )
+        "arithmetic", "code", "inexact", "is_complex", "is_floating_point", "is_signed", "itemsize", "name", "numpy",
+    )  # fmt: skip
     arithmetic: np.dtype | None
     code: int
     inexact: bool
     is_complex: bool
     is_floating_point: bool
+    is_signed: bool
     itemsize: int
     name: str
     numpy: np.dtype | None
@@ -87,8 +89,9 @@ def _made(code: int) -> dtype:
     d.name = DTYPES[code]
     d.itemsize = ITEMSIZES[code]
     d.is_floating_point = FLOAT16 <= code <= FLOAT64
-    d.is_complex = code > FLOAT64
-    d.inexact = code >= FLOAT16
+    d.is_signed = code != BOOL and not d.name.startswith("u")
+    d.is_complex = code in COMPLEX
+    d.inexact = code in INEXACT
     d.numpy = np.dtype(_NUMPY[d.name]) if d.name in _NUMPY else None  # its dtype for the same elements
     d.arithmetic = np.dtype(np.float32) if code in HALVES else d.numpy  # and the one that it computes in
     return d
@@ -96,6 +99,15 @@ def _made(code: int) -> dtype:
 
 ALL = tuple(_made(code) for code in range(len(DTYPES)))
 """Every dtype by code; those that no kernel supports yet are not exported."""
+
+
+LIMITS = {
+    code: (-most if DTYPES[code].startswith("u") else -most - 1, most)
+    for code in DISCRETE
+    if code != BOOL
+    for most in [(1 << 8 * ITEMSIZES[code] - (not DTYPES[code].startswith("u"))) - 1]
+}
+"""The numbers that integer dtypes take without overflow, by code; negative ones wrap around where there is no sign."""
 
 
 def of_code(code: int) -> dtype:
@@ -112,7 +124,7 @@ def of_name(name: str) -> dtype:
     return ALL[DTYPES.index(name)]
 
 
-bool_, uint8, int32, int64 = (ALL[code] for code in DISCRETE)
+bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64 = (ALL[code] for code in DISCRETE)
 float16, bfloat16, float32, float64 = (ALL[code] for code in FLOATS)
 complex64, complex128 = (ALL[code] for code in COMPLEX)
 SUPPORTED = tuple(ALL[code] for code in SUPPORTED_DTYPES)
@@ -156,6 +168,14 @@ def promote_types(type1: object, type2: object) -> dtype:
     fastgrad.float32
     """
     low, high = sorted((as_dtype(type1).code, as_dtype(type2).code))
+    if high >= UINT16 and low != high:
+        wide = with_unsigned(low, high)
+        if wide == NO_DTYPE:
+            raise RuntimeError(
+                f"Promotion for uint64 beside signed integers is not supported, attempted to promote "
+                f"{ALL[high].type_name} and {ALL[low].type_name}"
+            )
+        return ALL[wide]
     if (low, high) == (UINT8, INT8):
         return ALL[INT16]
     if (low, high) == (FLOAT16, BFLOAT16):
@@ -325,7 +345,7 @@ class iinfo:  # noqa: N801 - the name that PyTorch's users write
                 + ("; use fastgrad.finfo to handle it" if type in FLOATING else "")
             )
         self.bits = 8 * type.itemsize
-        signed = not type.name.startswith("u")
+        signed = type.is_signed
         self.max = (1 << (self.bits - signed)) - 1
         self.min = -self.max - 1 if signed else 0
         self.dtype = type.name

@@ -33,6 +33,9 @@ from fastgrad.native.contracts.element_types import (
     INT32,
     INT64,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
@@ -275,7 +278,7 @@ _LARGEST = {d.code: finfo(d).max for d in FLOATING}
 _RANGES = {
     BOOL: (0, 2), UINT8: (0, 1 << 8), INT8: (-(1 << 7), 1 << 7),
     INT16: (-(1 << 15), 1 << 15), INT32: (-(1 << 31), 1 << 31),
-    INT64: (-(1 << 63), 1 << 63),
+    INT64: (-(1 << 63), 1 << 63), UINT16: (0, 1 << 16), UINT32: (0, 1 << 32), UINT64: (0, 1 << 64),
     FLOAT16: (-(1 << 11), (1 << 11) + 1), BFLOAT16: (-(1 << 8), (1 << 8) + 1),
     FLOAT32: (-(1 << 24), (1 << 24) + 1), FLOAT64: (-(1 << 53), (1 << 53) + 1),
 }  # fmt: skip

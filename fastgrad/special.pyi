@@ -13,37 +13,37 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
-def digamma(input: _Tensor) -> _Tensor:
+def digamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
-def entr(input: _Tensor) -> _Tensor:
+def entr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``-input * log(input)``, 0 at zero and minus infinity for negative numbers."""
-def erf(input: _Tensor) -> _Tensor:
+def erf(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
-def erfc(input: _Tensor) -> _Tensor:
+def erfc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 - erf(input)``, exact where that is small."""
-def erfcx(input: _Tensor) -> _Tensor:
+def erfcx(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(input ** 2) * erfc(input)``."""
-def erfinv(input: _Tensor) -> _Tensor:
+def erfinv(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose error function is the input; NaN beyond 1."""
-def exp2(input: _Tensor) -> _Tensor:
+def exp2(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``2 ** input``."""
-def expit(input: _Tensor) -> _Tensor:
+def expit(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logistic function, ``1 / (1 + exp(-input))``."""
-def expm1(input: _Tensor) -> _Tensor:
+def expm1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(input) - 1``, exact near zero."""
-def gammaln(input: _Tensor) -> _Tensor:
+def gammaln(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the absolute value of the gamma function."""
-def i0(input: _Tensor) -> _Tensor:
+def i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
-def i0e(input: _Tensor) -> _Tensor:
+def i0e(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(-|input|) * i0(input)``."""
-def i1(input: _Tensor) -> _Tensor:
+def i1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 1."""
-def i1e(input: _Tensor) -> _Tensor:
+def i1e(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(-|input|) * i1(input)``."""
-def log1p(input: _Tensor) -> _Tensor:
+def log1p(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(1 + input)``, exact near zero."""
-def log_ndtr(input: _Tensor) -> _Tensor:
+def log_ndtr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the probability that the normal distribution has below the input."""
 def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The logarithm of `softmax`, without overflow."""
@@ -55,21 +55,21 @@ def multigammaln(input: _Tensor, p: _int) -> _Tensor:
     r"""The logarithm of the gamma function of `p` dimensions."""
 def ndtr(input: _Tensor) -> _Tensor:
     r"""The probability that the normal distribution has below the input, element by element."""
-def ndtri(input: _Tensor) -> _Tensor:
+def ndtri(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number below which the normal distribution has the probability `input`."""
 def polygamma(n: _int, input: _Tensor) -> _Tensor:
     r"""The `n`-th derivative of `digamma`."""
-def psi(input: _Tensor) -> _Tensor:
+def psi(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
 def round(input: _Tensor, *, decimals: _int = 0) -> _Tensor:
     r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
-def sinc(input: _Tensor) -> _Tensor:
+def sinc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``sin(pi input) / (pi input)``, and 1 at zero."""
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
-def xlog1py(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def xlog1py(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log1p(other)``, and 0 where `input` is 0."""
-def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log(other)``, and 0 where `input` is 0."""
-def zeta(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex) -> _Tensor:
+def zeta(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The zeta function of Hurwitz, the sum of ``(other + k) ** -input`` over ``k = 0, 1, ...``."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fastgrad.kernels.compile import cell_name, unit, unit_name
 from fastgrad.native.build import cache, notices
-from fastgrad.native.contracts.element_types import HALVES
+from fastgrad.native.contracts.element_types import COMPLEX, DTYPES, HALVES, SELDOM
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -43,9 +43,7 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
 
     def fits(cell: Cell) -> bool:
         if _is_rare(cell):
-            return any(word in pattern for word in ("float16", "complex")) and fnmatchcase(
-                _name(cell), pattern
-            )
+            return any(DTYPES[code] in pattern for code in _RARE) and fnmatchcase(_name(cell), pattern)
         return cell[0] in kernels or fnmatchcase(_name(cell), pattern)
 
     found = {cell for cell in declared if fits(cell)}
@@ -60,15 +58,14 @@ def _named(pattern: str, declared: list[Cell]) -> set[Cell]:
     return found
 
 
+_RARE = (*HALVES, *COMPLEX, *SELDOM)
+
+
 def _is_rare(cell: Cell) -> bool:
-    """Whether a kernel reads or writes halves or complex numbers."""
+    """Whether a kernel reads or writes halves, complex numbers, or integers that programs rarely have."""
     number, dtype, _ = cell
     kernel = KERNELS[number]
-    return (
-        dtype in HALVES
-        or any(code in HALVES for code in kernel.elements.values())
-        or kernel.is_complex(dtype)
-    )
+    return kernel.is_complex(dtype) or not {dtype, *kernel.elements.values()}.isdisjoint(_RARE)
 
 
 def _name(cell: Cell) -> str:
@@ -108,8 +105,9 @@ def warmup(
     only : iterable of str, optional
         Names of kernels or ops, or patterns as for `fnmatch`; all kernels by default. That of an op stands for its
         kernel and those of its derivatives. ``exp-float32-*`` is the kernel ``exp`` for one dtype, ``exp-float32-flat``
-        that for contiguous operands: so files in the cache are called, too. Kernels for float16 and bfloat16 are
-        compiled only where a pattern names them so, as ``exp-bfloat16-*`` does.
+        that for contiguous operands: so files in the cache are called, too. Kernels for float16, bfloat16,
+        complex64, complex128, int8, int16, uint16, uint32 and uint64 are compiled only where a pattern names them so,
+        as ``exp-bfloat16-*`` does.
 
     Returns
     -------

@@ -16,6 +16,23 @@ def by_dtype(cases: Iterable[OpCase] = OP_CASES) -> list[Any]:
     return [pytest.param(case, dtype, id=f"{case.name}-{dtype}") for case in cases for dtype in case.dtypes]
 
 
+SELDOM = ("int8", "uint16")
+FOR_ALL = (
+    "add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "neg", "abs", "sign", "sqrt", "square", "eq", "lt",
+    "logical_not", "bitwise_not", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "clamp", "maximum",
+    "where", "gcd", "sum", "mean.dtype", "amax", "argmin", "all", "prod", "cumsum", "sort", "topk", "mm", "cat",
+    "to.float32", "to.uint8", "getitem.advanced", "scatter_add", "index_put.accumulate", "add_", "fill_", "full_like",
+    "nonzero", "unique", "searchsorted", "max_pool2d",
+)  # fmt: skip
+"""Cases that stand for their like in the dtypes that programs seldom use; all kernels are made for each dtype alike."""
+
+
+def by_seldom_dtype(dtypes: Sequence[str] = SELDOM) -> list[Any]:
+    """Test parameters: some cases of integers with dtypes that the others are not tested with."""
+    cases = [case for case in OP_CASES if case.name in FOR_ALL]
+    return [pytest.param(case, dtype, id=f"{case.name}-{dtype}") for case in cases for dtype in dtypes]
+
+
 def with_specials() -> list[Any]:
     """Test parameters: cases and dtypes that have special values."""
     return [p for p in by_dtype(c for c in OP_CASES if c.special) if p.values[0].special(p.values[1])]

@@ -14,7 +14,7 @@ from fastgrad.errors import NO_NAME, error_of, exception_of_code
 from fastgrad.functions.data import values_of
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import NativeHookBase, TensorBase, rt, runtime_set_object
-from fastgrad.native.contracts.element_types import FLOAT16, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import WITHOUT_HALVES
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.python_types import (
     CHANGES,
@@ -298,7 +298,7 @@ def _failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any, .
 
 def _has_nan(hook: Any, tensor: Any, made: int) -> int:
     """Whether a gradient has NaN; one that a hook made raises."""
-    has = tensor.dtype.code >= FLOAT16 and bool(np.isnan(values_of(tensor)).any())
+    has = tensor.dtype.is_floating_point and bool(np.isnan(values_of(tensor)).any())
     if has and made:
         raise RuntimeError(f"{_name(hook)} returned nan values, and got none")
     return int(has)

@@ -27,7 +27,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
-from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOATS, INT64, complex_of, real_of
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOATS, INT64, UINT64, complex_of, real_of
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, NORMAL, UNIFORM
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
@@ -125,8 +125,19 @@ def number_code(value: Any) -> int:
     return complex_of(default) if isinstance(value, (complex, np.complexfloating)) else default
 
 
-def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
-    """A Python number as kind, float and int, as the runtime's entries take it."""
+def number_parts(value: Any, name: str = "full", code: int = -1) -> tuple[int, float, int]:
+    """A Python number as kind, float and int, as the runtime's entries take it.
+
+    With the code of a dtype, RuntimeError where that does not hold it.
+    """
+    if code in dtypes.LIMITS and isinstance(value, (int, float, np.integer, np.floating)):
+        least, most = dtypes.LIMITS[code]
+        if not least <= value <= most:
+            raise RuntimeError(
+                f"{name}(): value {value} cannot be converted to type {dtypes.of_code(code).name} without overflow"
+            )
+        if code == UINT64 and value >= LIMIT:
+            value = int(value) - 2 * LIMIT  # as the bits stand in an integer with a sign
     if type(value) is float:
         return 1, value, 0
     if isinstance(value, (bool, np.bool_)):
@@ -144,7 +155,7 @@ def number_parts(value: Any, name: str = "full") -> tuple[int, float, int]:
         whole = complex(value)
         return COMPLEX_NUMBER, whole.real, float_bits(whole.imag)
     if is_tensor(value):
-        return number_parts(value.item(), name)
+        return number_parts(value.item(), name, code)
     raise TypeError(f"{name}(): expected a number, but got {type(value).__name__}")
 
 
@@ -198,14 +209,14 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             pinned.copy(out, source)
         return finish(out, requires_grad)
     if isinstance(data, (bool, int, float, complex)) and not isinstance(data, np.generic):
-        code = number_code(data)
-        if isinstance(data, complex) and dtype is not None and dtype_code(dtype) not in COMPLEX:
+        code = number_code(data) if dtype is None else dtype_code(dtype)
+        if isinstance(data, complex) and code not in COMPLEX:
             raise TypeError(f"tensor(): a complex number has no place in a tensor of dtype {dtype}")
-        try:
-            parts = number_parts(data, "tensor")
-        except OverflowError as error:  # of data, PyTorch says so as it does of sizes
-            raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}") from error
-        out = rt.number(*parts, code if dtype is None else dtype_code(dtype), device_code(device))
+        if isinstance(data, int) and not LEAST <= data < LIMIT << (code == UINT64):
+            raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}")  # as PyTorch says it of sizes
+        if code == UINT64 and data < 0:
+            raise OverflowError(f"tensor(): can't convert negative int to unsigned: {data}")
+        out = rt.number(*number_parts(data, "tensor", code), code, device_code(device))
         return finish(out, requires_grad)
     if device is None and not any_chosen():
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
@@ -273,7 +284,7 @@ def full(
     >>> fg.full((2,), 7)
     tensor([7, 7])
     """
-    parts = number_parts(fill_value)
+    parts = number_parts(fill_value, "full", -1 if dtype is None else dtype_code(dtype))
     if dtype is None:
         code = number_code(fill_value)
     else:

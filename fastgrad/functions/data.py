@@ -73,12 +73,22 @@ def array_of(data: Any, wanted: dtypes.dtype | None = None) -> tuple[np.ndarray,
             raise TypeError(f"tensor(): complex numbers have no place in a tensor of dtype {wanted}")
         exact = (wanted is not None and wanted.is_floating_point) or found.is_floating_point
         pairs = found.is_complex or (wanted is not None and wanted.is_complex)
+        unsigned = wanted is dtypes.uint64 and found is dtypes.int64
+        read = np.complex128 if pairs else np.float64 if exact else np.uint64 if unsigned else found.numpy
         try:
-            array = np.asarray(plain, np.complex128 if pairs else np.float64 if exact else found.numpy)
+            array = np.asarray(plain, read)
         except OverflowError:
+            if unsigned:  # as PyTorch says it: a negative int, or one of more than 64 bits
+                raise
             raise ValueError(
                 "tensor(): Overflow when unpacking long long: an int is too large for int64"
             ) from None
+        if wanted is not None and wanted.code in dtypes.LIMITS and not unsigned and array.size:
+            least, most = dtypes.LIMITS[wanted.code]
+            if not (array.min() >= least and array.max() <= most):
+                raise RuntimeError(
+                    f"tensor(): value cannot be converted to type {wanted.name} without overflow"
+                )
     target = wanted or found
     return np.asarray(array, np.float64 if target.code in HALVES else target.numpy, order="C"), target
 

@@ -11,18 +11,11 @@ from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import number_parts
+from fastgrad.functions.outs import into
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import (
-    BOOL,
-    COMPLEX,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    UINT8,
-)
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS, OPS
 from fastgrad.ops.call import apply, as_operands, invoke, invoke_with
@@ -373,7 +366,6 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 _FILL, _FILL_NUMBER = BY_NAME["masked_fill.copy"], BY_NAME["masked_fill.copy_number"]
 _OWN_NUMBERS = {INT64: (int,), FLOAT32: (int, float), FLOAT64: (int, float)}
 WIDE = 1 << 63
-_FILL_BOUNDS = {UINT8: (-255, 255), INT32: (-(2**31), 2**31 - 1)}
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:
@@ -387,12 +379,7 @@ def fill_value(name: str, value: Any, like: Any) -> Any:
             f"{name}(): argument 'value' must be a number or a Tensor, not {type(value).__name__}"
         )
     code = _field(need_tensor(name, like), _DTYPE)
-    bounds = _FILL_BOUNDS.get(code)
-    if bounds and not isinstance(value, (bool, complex)) and not bounds[0] <= value <= bounds[1]:
-        raise RuntimeError(
-            f"{name}(): value {value} cannot be converted to type {like.dtype.name} without overflow"
-        )
-    return rt.number(*number_parts(value, name), code, 0)
+    return rt.number(*number_parts(value, name, code), code, 0)
 
 
 # --- functions that follow from the declaration of their op ----------------------------------------------------
@@ -402,7 +389,9 @@ def _unary(op: Op) -> Callable[..., Any]:
     name, number = op.name, op.id
     over_complex = BY_NAME.get(f"{name}.complex")
 
-    def function(input: Any) -> Any:
+    def function(input: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, function, (input,), {})
         if not isinstance(input, TensorBase):
             need_tensor(name, input)
         if over_complex is not None and _field(input, _DTYPE) in COMPLEX:
@@ -415,7 +404,9 @@ def _unary(op: Op) -> Callable[..., Any]:
 def _binary(op: Op) -> Callable[..., Any]:
     name, number, commutes = op.name, op.id, op.commutes
 
-    def function(input: Any, other: Any) -> Any:
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if out is not None:
+            return into(out, function, (input, other), {})
         if isinstance(input, TensorBase):
             if isinstance(other, TensorBase):
                 return apply(number, 2, 0, input, other)

@@ -247,7 +247,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                     f"tensor {list(shape)} at index {dim + k}"
                 )
         return _columns(item)
-    if item.dtype.is_floating_point:
+    if item.dtype not in (dtypes.int64, dtypes.int32):
         raise IndexError(
             f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {item.dtype.name}"
         )

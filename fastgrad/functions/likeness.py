@@ -105,7 +105,8 @@ def full_like(
     memory_format: Any = None,
 ) -> Any:
     """A tensor of the same sizes filled with a number; see `empty_like`."""
-    parts = number_parts(fill_value, "full_like")
+    own = rt.field(need_tensor("full_like", input), _DTYPE)
+    parts = number_parts(fill_value, "full_like", own if dtype is None else dtype_code(dtype))
     return _constant_like("full_like", input, parts, dtype, device, memory_format, requires_grad)
 
 

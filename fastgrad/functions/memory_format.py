@@ -42,6 +42,26 @@ class memory_format:  # noqa: N801
         return _of_code, (self.code,)
 
 
+class layout:  # noqa: N801
+    """How the elements of a tensor are held. There is one: ``strided``."""
+
+    __slots__ = ()
+
+    def __new__(cls) -> layout:
+        """Refuse: there are no others."""
+        raise TypeError("cannot create 'layout' instances; there is fastgrad.strided")
+
+    def __repr__(self) -> str:
+        return "fastgrad.strided"
+
+    def __reduce__(self) -> str:
+        return "strided"
+
+
+strided: layout = object.__new__(layout)
+"""Elements lie a number of others apart that does not depend on where."""
+
+
 def _make(code: int) -> memory_format:
     made = object.__new__(memory_format)
     made.code = code

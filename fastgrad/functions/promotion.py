@@ -65,6 +65,12 @@ def is_floating_point(input: Any) -> bool:
     return need_tensor("is_floating_point", input).dtype.is_floating_point  # type: ignore[no-any-return]
 
 
+@public()
+def is_signed(input: Any) -> bool:
+    """Whether the dtype of a tensor has numbers below zero."""
+    return need_tensor("is_signed", input).dtype.is_signed  # type: ignore[no-any-return]
+
+
 @public(method=False)
 def is_complex(input: Any) -> bool:
     """Whether the dtype of a tensor is a complex one."""

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from fastgrad.functions.outs import WITH_OUT, taking_out
+from fastgrad.native.build.loader import Planned
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE: dict[str, Callable[..., Any]] = {}
@@ -35,12 +38,17 @@ def public(*aliases: str, package: bool = True, method: bool = True) -> Callable
         If a name is taken.
     """
 
-    def offer(function: Function) -> Function:
-        for wanted, table in ((package, PACKAGE), (method, METHODS)):
+    def offer(function: Any) -> Any:
+        takes = package and function.__name__ in WITH_OUT
+        shown = taking_out(function) if takes else function
+        for wanted, table, offered in (
+            (package, PACKAGE, shown),
+            (method, METHODS, shown if isinstance(shown, Planned) else function),
+        ):
             for name in (function.__name__, *aliases) if wanted else ():
                 if name in table:
                     raise ValueError(f"two functions are called {name}")
-                table[name] = function
-        return function
+                table[name] = offered
+        return shown
 
     return offer

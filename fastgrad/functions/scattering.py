@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad.dtypes import iinfo
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, as_truth, is_number, is_tensor, need_tensor
 from fastgrad.functions.autocasting import widest_on_gpus
@@ -175,8 +176,8 @@ def _highest(dtype: Any) -> Any:
 
 def _limits(dtype: Any) -> tuple[int, int]:
     """The least and the largest number of an integer dtype."""
-    bits = 8 * dtype.itemsize
-    return (0, (1 << bits) - 1) if dtype.name.endswith("uint8") else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    info = iinfo(dtype)
+    return info.min, info.max
 
 
 _NEUTRAL = {"sum": lambda d: 0, "mean": lambda d: 0, "prod": lambda d: 1, "amax": _lowest, "amin": _highest}

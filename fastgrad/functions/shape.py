@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-from fastgrad.dtypes import promote_types
+from fastgrad.dtypes import dtype, promote_types
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
     as_dims,
@@ -92,7 +92,8 @@ def view(input: Any, *shape: Any) -> Any:
     Parameters
     ----------
     *shape : int
-        One may be -1 and is then inferred. A dtype instead reinterprets nothing here and raises.
+        One may be -1 and is then inferred. In place of sizes, a dtype: the same bytes as its elements, of which the
+        last dimension has as many fewer or more; no gradient goes through.
 
     Raises
     ------
@@ -106,6 +107,10 @@ def view(input: Any, *shape: Any) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
+    if len(shape) == 1 and isinstance(shape[0], dtype):
+        from fastgrad.functions.strided import view_as_dtype  # which needs this module
+
+        return view_as_dtype(input, shape[0])
     return apply(_VIEW, 1, 0, input, *need_sizes("view", shape, "shape"))
 
 

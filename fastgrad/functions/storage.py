@@ -24,7 +24,7 @@ from fastgrad.ops.call import invoke
 
 _STORAGE = TENSOR.fields["storage"][0]
 _NBYTES = STORAGE.fields["nbytes"][0]
-_ALIVE: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()
+_ALIVE: weakref.WeakValueDictionary[tuple[int, int], Storage] = weakref.WeakValueDictionary()
 
 
 class Storage:
@@ -44,7 +44,7 @@ class Storage:
     @classmethod
     def of(cls, tensor: Any) -> Storage:
         """The memory of a tensor. While somebody holds the answer, tensors over that memory get the same."""
-        handle = rt.field(tensor, _STORAGE)
+        handle = rt.field(tensor, _STORAGE), tensor.dtype.code  # a view as another dtype is copied by itself
         found = _ALIVE.get(handle)
         if found is None:
             count = rt.storage_field(tensor, _NBYTES) // tensor.dtype.itemsize
@@ -60,6 +60,46 @@ class Storage:
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""
         return elements_of(self.flat).view(np.uint8).data
+
+    def nbytes(self) -> int:
+        """How many bytes it has."""
+        return self.flat.nbytes  # type: ignore[no-any-return]
+
+    def size(self) -> int:
+        """How many elements it has."""
+        return self.flat.numel()  # type: ignore[no-any-return]
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self.flat.data_ptr()  # type: ignore[no-any-return]
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.flat.element_size()  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        """Of its elements."""
+        return self.flat.dtype  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> Any:
+        """Where it lies."""
+        return self.flat.device
+
+    def tolist(self) -> list[Any]:
+        """The elements."""
+        return self.flat.tolist()  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.flat[index]
+        return found.item() if isinstance(index, int) else Storage(found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.flat[index] = value
 
     def cuda(self, device: Any = None) -> Storage:
         """The memory on a GPU, by default the current one."""

@@ -44,9 +44,8 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     if dtype is not None:
         input = input.to(dtype)
     if not input.dtype.inexact:
-        raise NotImplementedError(
-            "cumprod(): not implemented for integers; convert them to a floating-point dtype first"
-        )
+        out = invoke(BY_NAME["cumprod_integers"], (input,), wrapped("cumprod", dim, input.dim()), 0)
+        return out if dtype is None else out.to(dtype)
     return invoke(BY_NAME["products_before"], (input,), wrapped("cumprod", dim, input.dim()), 0) * input
 
 

@@ -30,6 +30,9 @@ from fastgrad.native.contracts.element_types import (
     INT32,
     INT64,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
 )
 
 BASE: dict[str, Any] = {
@@ -74,6 +77,15 @@ def _loader(boolean: bool) -> Any:
     return njit(**INLINE)(load)
 
 
+def unsigned_of(builder: Any, value: Any) -> Any:
+    """A float as an unsigned integer of 64 bits; what is negative wraps around."""
+    word = ir.IntType(64)
+    half = ir.Constant(value.type, 2.0**63)
+    large = builder.fcmp_ordered(">=", value, half)
+    small = builder.fptosi(builder.select(large, builder.fsub(value, half), value), word)
+    return builder.select(large, builder.xor(small, ir.Constant(word, -(2**63))), small)
+
+
 def _storer(scalar: Any, boolean: bool) -> Any:
     @intrinsic
     def convert(context: Any, value: Any) -> Any:
@@ -92,6 +104,8 @@ def _storer(scalar: Any, boolean: bool) -> Any:
             if isinstance(source, types.Float) and isinstance(target, types.Integer) and target.bitwidth < 64:
                 wide = inner.cast(builder, args[0], source, types.int64)
                 return inner.cast(builder, wide, types.int64, target)
+            if isinstance(source, types.Float) and target == types.uint64:
+                return unsigned_of(builder, args[0])
             return inner.cast(builder, args[0], source, target)
 
         return target(value), emit
@@ -147,6 +161,9 @@ ELEMENTS: dict[int, Element] = {
     FLOAT64: _element(FLOAT64, types.float64, np.float64, vecmath.F64),
     COMPLEX64: _complex(COMPLEX64, types.float32, complexmath.C64),
     COMPLEX128: _complex(COMPLEX128, types.float64, complexmath.C128),
+    UINT16: _element(UINT16, types.uint16, np.uint16, vecmath.INT),
+    UINT32: _element(UINT32, types.uint32, np.uint32, vecmath.INT),
+    UINT64: _element(UINT64, types.uint64, np.uint64, vecmath.INT),
 }
 
 

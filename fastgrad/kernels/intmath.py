@@ -43,7 +43,7 @@ def int_remainder(x, y):
 @formula
 def int_floor_div(x, y):
     quotient, rest = divide(x, y)
-    return where((rest != 0) & ((rest < 0) != (y < 0)), like(x, quotient - 1), quotient)
+    return where((rest != 0) & ((rest < 0) != (y < 0)), like(x, quotient - like(x, 1)), quotient)
 
 
 @formula
@@ -64,13 +64,13 @@ def int_minimum(x, y):
 @formula
 def int_pow(x, n):
     """``x**n`` by squaring, wrapping around; for negative n, 1 / x**-n rounded towards zero (0 for x = 0)."""
-    result, base, left = like(x, 1), x, np.int64(n)
-    while left > 0:
-        if left & 1:
+    result, base, left = like(x, 1), x, np.uint64(where(n < like(n, 0), like(n, 0), n))
+    while left != 0:
+        if left & np.uint64(1):
             result = like(x, result * base)
         base = like(x, base * base)
-        left >>= 1
-    inverse = where(x == like(x, -1), where(n & 1 != 0, x, like(x, 1)), where(x == 1, x, like(x, 0)))
+        left >>= np.uint64(1)
+    inverse = where(x == like(x, -1), where(n & like(n, 1) != 0, x, like(x, 1)), where(x == 1, x, like(x, 0)))
     return where(n < 0, inverse, result)
 
 

@@ -13,7 +13,16 @@ from typing import Any
 
 from fastgrad.kernels.keys import need_values
 from fastgrad.native.build.loader import runtime_set
-from fastgrad.native.contracts.element_types import BOOL, COMPLEX, DTYPES, FLOAT16, FLOAT32, INT64, REAL
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    COMPLEX,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    INT64,
+    REAL,
+    SELDOM,
+)
 from fastgrad.native.contracts.frame import AS_COMPLEX, MAX_REACHES, STATUS, UPDATE, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
 from fastgrad.native.contracts.limits import FIRST_GPU, MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
@@ -125,10 +134,7 @@ class Kernel:
 
     def cells(self, device: int = 0) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked on a device."""
-        dtypes = self.dtypes
-        if device >= FIRST_GPU:
-            dtypes = tuple(d for d in dtypes if not self.is_complex(d)) + self.gpu_dtypes
-        cells = [(dtype, form) for dtype in dtypes for form in self.forms]
+        cells = [(dtype, form) for dtype in self.dtypes_on(device) for form in self.forms]
         if self.elements.get("out") == BOOL:  # only over a bool can the result be written
             cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
         return cells
@@ -137,11 +143,16 @@ class Kernel:
         """The declaration of what the kernel gets in a layout class."""
         return _frame(self._frame, form, self.inputs, tuple(self.elements.items()))
 
+    def dtypes_on(self, device: int) -> tuple[int, ...]:
+        """The dtypes that the kernel exists for on a device."""
+        if device < FIRST_GPU:
+            return self.dtypes
+        there = (code for code in self.dtypes if code not in SELDOM and not self.is_complex(code))
+        return (*there, *self.gpu_dtypes)
+
     def takes(self, dtype: int, device: int = 0) -> bool:
         """Whether the kernel exists for a dtype on a device."""
-        if device >= FIRST_GPU:  # where there are no complex numbers
-            return dtype in self.gpu_dtypes or (dtype in self.dtypes and not self.is_complex(dtype))
-        return dtype in self.dtypes
+        return dtype in self.dtypes_on(device)
 
     def is_complex(self, dtype: int) -> bool:
         """Whether it reads or writes complex numbers where it is for a dtype."""
@@ -156,14 +167,18 @@ class Kernel:
         inputs = self.frame().declared.get("inputs")
         return {n for n, f in inputs.singles.items() if f.role == UPDATE} if inputs else set()
 
-    def advice(self, dtype: int) -> str:
+    def advice(self, dtype: int, device: int = 0) -> str:
         """What to do with a tensor of a dtype that the kernel does not take."""
+        if device >= FIRST_GPU and dtype in SELDOM and dtype in self.dtypes:
+            return (
+                f"GPUs have no kernels for {DTYPES[dtype]}: move the operand to the CPU and convert it there"
+            )
         return self.hint or _conversion(dtype, self.dtypes)
 
     def need(self, dtype: int, form: int, device: int = 0) -> None:
         """Raise where there is no such kernel: NotImplementedError if it lacks the dtype."""
         if not self.takes(dtype, device):
-            raise NotImplementedError(self.advice(dtype))
+            raise NotImplementedError(self.advice(dtype, device))
         if (dtype, form) not in self.cells(device):
             raise RuntimeError(f"kernel {self.name!r} is not declared for layout class {form}")
 

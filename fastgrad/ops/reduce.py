@@ -229,6 +229,8 @@ argmin, min_dim = _extremes("min", True)
 prod = _rowwise("prod", flags=ACCUMULATES_INT | REDUCES | HOLOMORPHIC, over_complex=True)  # of all elements
 cumsum = _rowwise("cumsum", flags=ACCUMULATES_INT, over_complex=True)
 
+cumprod_integers = _rowwise("cumprod_integers", flags=ACCUMULATES_INT | NOT_DIFFERENTIABLE)
+
 
 @sum_.vjp("x")
 def _(g, sizes, dims):

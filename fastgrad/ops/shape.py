@@ -30,11 +30,13 @@ from fastgrad.native.contracts.ops import (
     SHAPE_TRIANGLE,
     SHAPE_UNBIND,
     SHAPE_UNBIND_BACKWARD,
+    SHAPE_UNFOLD_BACKWARD,
     SHAPE_ZERO_STRIDED,
     SHAPE_ZEROS,
     STRUCTURED,
     VIEW,
     VIEW_ALIAS,
+    VIEW_AS_DTYPE,
     VIEW_AS_STRIDED,
     VIEW_DIAGONAL,
     VIEW_EXPAND,
@@ -46,6 +48,7 @@ from fastgrad.native.contracts.ops import (
     VIEW_SLICE,
     VIEW_SQUEEZE,
     VIEW_TRANSPOSE,
+    VIEW_UNFOLD,
     VIEW_UNSQUEEZE,
 )
 from fastgrad.ops.call import invoke
@@ -127,6 +130,30 @@ diagonal = Op("diagonal", VIEW, ("x",), integers.DIAGONAL.names, forward=VIEW_DI
 alias = Op("alias", VIEW, ("x",), forward=VIEW_ALIAS)
 alias.identity("x")
 as_strided = Op("as_strided", VIEW, ("x",), ("*part",), forward=VIEW_AS_STRIDED)
+
+
+unfold = Op("unfold", VIEW, ("x",), integers.UNFOLDED.names, forward=VIEW_UNFOLD)
+unfold_backward = Op(
+    "unfold_backward",
+    STRUCTURED,
+    ("x",),
+    (*integers.UNFOLDED.names, "*target"),
+    forward=SHAPE_UNFOLD_BACKWARD,
+)
+as_dtype = Op(
+    "as_dtype", VIEW, ("x",), integers.AS_DTYPE.names, forward=VIEW_AS_DTYPE, flags=NOT_DIFFERENTIABLE,
+    called="view",
+)  # fmt: skip
+
+
+@unfold.vjp("x")
+def _(g, dim, size, step, sizes):
+    return invoke(unfold_backward, (g,), dim, size, step, sizes)
+
+
+@unfold_backward.vjp("x")
+def _(g, dim, size, step):
+    return invoke(unfold, (g,), dim, size, step)
 
 
 def _reshape_back(g, sizes):

@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
     arrangement,
+    changing,
     complex_numbers,
     contractions,
     creation,
@@ -32,6 +33,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     promotion,
     reduce,
     repetition,
+    running,
     sampling,
     scattering,
     searching,
@@ -41,6 +43,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     spectra,
     statistics,
     storage,
+    strided,
     summaries,
     systems,
     taking,

@@ -17,6 +17,7 @@ from fastgrad.functions.orthogonal import QR as _QR
 from fastgrad.functions.orthogonal import Reflectors as _Reflectors
 from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.searching import Histogram as _Histogram
+from fastgrad.functions.storage import Storage as _Storage
 from fastgrad.functions.summaries import MinMax as _MinMax
 from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
 from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
@@ -58,6 +59,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def __xor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def __rxor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def __ixor__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __lshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rlshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __ilshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __rrshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+    def __irshift__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def __matmul__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def __lt__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def __le__(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
@@ -89,24 +96,25 @@ class Tensor(TensorBase):  # type: ignore[misc]
     _grad: _Any
     def _is_view(self) -> _bool: ...
     _post_accumulate_grad_hooks: _Any
+    def _real_scalar(self, kind: _str) -> _Tensor: ...
     def _scalar(self) -> _Tensor: ...
     def _set_post_accumulate_grad_hook(self, hook: _Any) -> None:
         r"""Make `hook`, a `PostAccumulateGradHook`, the only post-accumulate hook of this leaf; None removes all."""
     _version: _Any
     def _warn_unserializable(self) -> None: ...
-    def abs(self) -> _Tensor:
+    def abs(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The absolute value; at zero its gradient is zero."""
     def abs_(self) -> _Tensor:
         r"""In-place form of `abs`."""
-    def absolute(self) -> _Tensor:
+    def absolute(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The absolute value; at zero its gradient is zero."""
     def absolute_(self) -> _Tensor:
         r"""In-place form of `absolute`."""
-    def acos(self) -> _Tensor:
+    def acos(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
     def acos_(self) -> _Tensor:
         r"""In-place form of `acos`."""
-    def acosh(self) -> _Tensor:
+    def acosh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
     def acosh_(self) -> _Tensor:
         r"""In-place form of `acosh`."""
@@ -154,31 +162,33 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
     def any(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
         r"""Whether any element is not zero. See `sum` for the parameters."""
-    def arccos(self) -> _Tensor:
+    def apply_(self, callable: _Any) -> _Tensor:
+        r"""Replace each element by what a function of Python makes of it; slow, on the CPU, and without a derivative."""
+    def arccos(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
     def arccos_(self) -> _Tensor:
         r"""In-place form of `arccos`."""
-    def arccosh(self) -> _Tensor:
+    def arccosh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
     def arccosh_(self) -> _Tensor:
         r"""In-place form of `arccosh`."""
-    def arcsin(self) -> _Tensor:
+    def arcsin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     def arcsin_(self) -> _Tensor:
         r"""In-place form of `arcsin`."""
-    def arcsinh(self) -> _Tensor:
+    def arcsinh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number whose hyperbolic sine is the input."""
     def arcsinh_(self) -> _Tensor:
         r"""In-place form of `arcsinh`."""
-    def arctan(self) -> _Tensor:
+    def arctan(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
-    def arctan2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def arctan2(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
     def arctan2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `arctan2`."""
     def arctan_(self) -> _Tensor:
         r"""In-place form of `arctan`."""
-    def arctanh(self) -> _Tensor:
+    def arctanh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
     def arctanh_(self) -> _Tensor:
         r"""In-place form of `arctanh`."""
@@ -190,23 +200,29 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The places of the elements of a dimension in order. See `sort`."""
     def argwhere(self) -> _Tensor:
         r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
-    def asin(self) -> _Tensor:
+    def as_strided(self, size: _Sequence[_int], stride: _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+        r"""A view of the storage of a tensor with sizes, strides and an offset of its own."""
+    def as_strided_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `as_strided`, for tensors that require no gradient."""
+    def as_strided_scatter(self, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+        r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
+    def asin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     def asin_(self) -> _Tensor:
         r"""In-place form of `asin`."""
-    def asinh(self) -> _Tensor:
+    def asinh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number whose hyperbolic sine is the input."""
     def asinh_(self) -> _Tensor:
         r"""In-place form of `asinh`."""
-    def atan(self) -> _Tensor:
+    def atan(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose tangent is the input."""
-    def atan2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def atan2(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
     def atan2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `atan2`."""
     def atan_(self) -> _Tensor:
         r"""In-place form of `atan`."""
-    def atanh(self) -> _Tensor:
+    def atanh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
     def atanh_(self) -> _Tensor:
         r"""In-place form of `atanh`."""
@@ -224,11 +240,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The tensor in bfloat16."""
     def bincount(self, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
         r"""How often each non-negative integer stands in a vector."""
-    def bitwise_and(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def bitwise_and(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The bits that both integers have; of masks, where both hold."""
     def bitwise_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `bitwise_and`."""
-    def bitwise_left_shift(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def bitwise_left_shift(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The bits of `input` moved up by `other` places."""
     def bitwise_left_shift_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `bitwise_left_shift`."""
@@ -236,15 +252,15 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""All bits of integers inverted; of a mask, where it does not hold."""
     def bitwise_not_(self) -> _Tensor:
         r"""In-place form of `bitwise_not`."""
-    def bitwise_or(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def bitwise_or(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The bits that one of two integers has; of masks, where one holds."""
     def bitwise_or_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `bitwise_or`."""
-    def bitwise_right_shift(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def bitwise_right_shift(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The bits of `input` moved down by `other` places; the sign stays."""
     def bitwise_right_shift_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `bitwise_right_shift`."""
-    def bitwise_xor(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def bitwise_xor(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The bits in which two integers differ; of masks, where they do."""
     def bitwise_xor_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `bitwise_xor`."""
@@ -265,6 +281,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `ceil`."""
     def cfloat(self) -> _Tensor:
         r"""The tensor in complex64."""
+    def char(self) -> _Tensor:
+        r"""The tensor in int8."""
     def cholesky(self, upper: _bool = False) -> _Tensor:
         r"""The Cholesky decomposition. See `linalg.cholesky`."""
     def cholesky_inverse(self, upper: _bool = False) -> _Tensor:
@@ -303,17 +321,17 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The tensor itself if its elements lie row by row, or in the given memory format, else a copy that does."""
     def copy_(self, source: _Tensor, non_blocking: _bool = False) -> _Tensor:
         r"""Copy the elements of another tensor, broadcast and cast."""
-    def copysign(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def copysign(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""`input` with the sign of `other`, that of a zero as well."""
     def copysign_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `copysign`."""
     def corrcoef(self) -> _Tensor:
         r"""The correlations of variables, which are rows: covariances of what is scaled to the deviation 1."""
-    def cos(self) -> _Tensor:
+    def cos(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The cosine of angles in radians."""
     def cos_(self) -> _Tensor:
         r"""In-place form of `cos`."""
-    def cosh(self) -> _Tensor:
+    def cosh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The hyperbolic cosine."""
     def cosh_(self) -> _Tensor:
         r"""In-place form of `cosh`."""
@@ -327,14 +345,22 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The vector products of vectors of three elements."""
     def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor on a GPU; itself if it is there."""
+    def cummax(self, dim: _int) -> _ValuesIndices:
+        r"""The largest element so far along a dimension, and where it stands."""
+    def cummin(self, dim: _int) -> _ValuesIndices:
+        r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
     def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running products along a dimension."""
+    def cumprod_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `cumprod`."""
     def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running sums along a dimension."""
+    def cumsum_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `cumsum`."""
     data: _Tensor
     def data_ptr(self) -> _int:
         r"""The address of the first element."""
-    def deg2rad(self) -> _Tensor:
+    def deg2rad(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Angles in degrees as radians."""
     def deg2rad_(self) -> _Tensor:
         r"""In-place form of `deg2rad`."""
@@ -358,7 +384,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy with `src` on a diagonal."""
     def diff(self, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
         r"""Differences between neighbours along a dimension, taken `n` times."""
-    def digamma(self) -> _Tensor:
+    def digamma(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
     def digamma_(self) -> _Tensor:
         r"""In-place form of `digamma`."""
@@ -372,6 +398,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``self /= other``, rounded if asked for."""
     def divide(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
         r"""``input / other``; integers give floats unless the quotient is rounded."""
+    def divide_(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+        r"""``self /= other``, rounded if asked for."""
     def dot(self, tensor: _Tensor) -> _Tensor:
         r"""The sum of the products of two vectors' elements."""
     def double(self) -> _Tensor:
@@ -382,27 +410,27 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def dtype(self) -> _dtype: ...
     def element_size(self) -> _int:
         r"""Bytes of an element."""
-    def eq(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def eq(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input == other``."""
     def eq_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `eq`."""
     def equal(self, other: _Tensor | _int | _float | _complex) -> _bool:
         r"""Whether two tensors have the same sizes and elements; NaN equals nothing."""
-    def erf(self) -> _Tensor:
+    def erf(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t ** 2)`` from 0 to the input."""
     def erf_(self) -> _Tensor:
         r"""In-place form of `erf`."""
-    def erfc(self) -> _Tensor:
+    def erfc(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``1 - erf(input)``, exact where that is small."""
     def erfc_(self) -> _Tensor:
         r"""In-place form of `erfc`."""
-    def erfinv(self) -> _Tensor:
+    def erfinv(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The number whose error function is the input; NaN beyond 1."""
     def erfinv_(self) -> _Tensor:
         r"""In-place form of `erfinv`."""
-    def exp(self) -> _Tensor:
+    def exp(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The exponential."""
-    def exp2(self) -> _Tensor:
+    def exp2(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``2 ** input``."""
     def exp2_(self) -> _Tensor:
         r"""In-place form of `exp2`."""
@@ -412,14 +440,18 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Dimensions of size 1 repeated without copying; -1 keeps a size."""
     def expand_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Expanded to the sizes of another tensor."""
-    def expm1(self) -> _Tensor:
+    def expm1(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``exp(input) - 1``, exact near zero."""
     def expm1_(self) -> _Tensor:
         r"""In-place form of `expm1`."""
     def exponential_(self, lambd: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the exponential distribution, ``lambd exp(-lambd x)``, in place."""
+    def fill(self, value: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""A tensor like `input` in which all elements are `value`, a number or a tensor without dimensions."""
     def fill_(self, value: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Set all elements to a number."""
+    def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> _Tensor:
+        r"""Set the elements whose indices are all equal to a number, in place."""
     def fix(self) -> _Tensor: ...
     def fix_(self) -> _Tensor:
         r"""In-place form of `fix`."""
@@ -443,28 +475,28 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def floor_divide(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def floor_divide_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""``self //= other``."""
-    def fmax(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def fmax(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The larger of two elements; NaN only if both are."""
     def fmax_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `fmax`."""
-    def fmin(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def fmin(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The smaller of two elements; NaN only if both are."""
     def fmin_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `fmin`."""
     def fmod(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def fmod_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `fmod`."""
-    def frac(self) -> _Tensor:
+    def frac(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""What stands behind the point, with the sign of the input."""
     def frac_(self) -> _Tensor:
         r"""In-place form of `frac`."""
     def gather(self, dim: _int, index: _Tensor) -> _Tensor:
         r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
-    def gcd(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def gcd(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The greatest common divisor of two integers, which is not negative."""
     def gcd_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `gcd`."""
-    def ge(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def ge(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input >= other``."""
     def ge_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `ge`."""
@@ -479,15 +511,15 @@ class Tensor(TensorBase):  # type: ignore[misc]
     grad: _Tensor | None
     @property
     def grad_fn(self) -> _Any: ...
-    def greater(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def greater(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input > other``."""
     def greater_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `greater`."""
-    def greater_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def greater_equal(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input >= other``."""
     def greater_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `greater_equal`."""
-    def gt(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def gt(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input > other``."""
     def gt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `gt`."""
@@ -503,11 +535,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""How many elements fall between neighbouring edges."""
     def hsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
         r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
-    def hypot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def hypot(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
     def hypot_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `hypot`."""
-    def i0(self) -> _Tensor:
+    def i0(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The modified Bessel function of the first kind of order 0."""
     def i0_(self) -> _Tensor:
         r"""In-place form of `i0`."""
@@ -555,19 +587,31 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_leaf(self) -> _bool: ...
     @property
     def is_meta(self) -> _bool: ...
+    @property
+    def is_mkldnn(self) -> _Any: ...
     def is_neg(self) -> _bool:
         r"""Whether the elements of a tensor are negated when they are read: never."""
+    @property
+    def is_nested(self) -> _Any: ...
     def is_nonzero(self) -> _bool:
         r"""Whether the only element of a tensor is not zero."""
     def is_pinned(self, device: _device | _str | _int | None = None) -> _bool:
         r"""Whether it lies in memory that `pin_memory` locked."""
+    @property
+    def is_quantized(self) -> _Any: ...
+    def is_signed(self) -> _bool:
+        r"""Whether the dtype of a tensor has numbers below zero."""
+    @property
+    def is_sparse(self) -> _Any: ...
+    @property
+    def is_sparse_csr(self) -> _Any: ...
     def isclose(self, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
         r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
-    def isfinite(self) -> _Tensor:
+    def isfinite(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether an element is neither infinite nor NaN."""
-    def isinf(self) -> _Tensor:
+    def isinf(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether an element is infinite."""
-    def isnan(self) -> _Tensor:
+    def isnan(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether an element is NaN."""
     def isneginf(self) -> _Tensor:
         r"""Whether an element is minus infinity."""
@@ -585,7 +629,9 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The Kronecker product: each element of `input` times all of `other`."""
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
         r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
-    def lcm(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    @property
+    def layout(self) -> _Any: ...
+    def lcm(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The least common multiple of two integers, which is not negative."""
     def lcm_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `lcm`."""
@@ -593,7 +639,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input * 2 ** other``."""
     def ldexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `ldexp`."""
-    def le(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def le(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input <= other``."""
     def le_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `le`."""
@@ -601,29 +647,29 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input + weight * (end - input)``, exact at both ends."""
     def lerp_(self, end: _Tensor | _int | _float | _complex, weight: _Tensor) -> _Tensor:
         r"""In-place form of `lerp`."""
-    def less(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def less(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input < other``."""
     def less_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `less`."""
-    def less_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def less_equal(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input <= other``."""
     def less_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `less_equal`."""
-    def lgamma(self) -> _Tensor:
+    def lgamma(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The logarithm of the absolute value of the gamma function."""
     def lgamma_(self) -> _Tensor:
         r"""In-place form of `lgamma`."""
-    def log(self) -> _Tensor:
+    def log(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The natural logarithm; NaN for negative numbers."""
-    def log10(self) -> _Tensor:
+    def log10(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The logarithm to base 10."""
     def log10_(self) -> _Tensor:
         r"""In-place form of `log10`."""
-    def log1p(self) -> _Tensor:
+    def log1p(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``log(1 + input)``, exact near zero."""
     def log1p_(self) -> _Tensor:
         r"""In-place form of `log1p`."""
-    def log2(self) -> _Tensor:
+    def log2(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The logarithm to base 2."""
     def log2_(self) -> _Tensor:
         r"""In-place form of `log2`."""
@@ -633,29 +679,31 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Fill a tensor with numbers whose logarithm is normally distributed, in place."""
     def log_softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The logarithm of `softmax`, without overflow."""
-    def logaddexp(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def logaddexp(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``log(exp(input) + exp(other))``, without overflow."""
-    def logaddexp2(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def logaddexp2(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``log2(2 ** input + 2 ** other)``, without overflow."""
     def logaddexp2_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logaddexp2`."""
     def logaddexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logaddexp`."""
+    def logcumsumexp(self, dim: _int) -> _Tensor:
+        r"""``log(exp(input).cumsum(dim))`` without overflow."""
     def logdet(self) -> _Tensor:
         r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
-    def logical_and(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def logical_and(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether neither element is zero."""
     def logical_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logical_and`."""
-    def logical_not(self) -> _Tensor:
+    def logical_not(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether an element is zero."""
     def logical_not_(self) -> _Tensor:
         r"""In-place form of `logical_not`."""
-    def logical_or(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def logical_or(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether an element of the two is not zero."""
     def logical_or_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logical_or`."""
-    def logical_xor(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def logical_xor(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether one element of the two, and one alone, is zero."""
     def logical_xor_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logical_xor`."""
@@ -667,7 +715,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     def long(self) -> _Tensor:
         r"""The tensor in int64."""
-    def lt(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def lt(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input < other``."""
     def lt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `lt`."""
@@ -679,6 +727,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def mH(self) -> _Tensor: ...
     @property
     def mT(self) -> _Tensor: ...
+    def map2_(self, x: _Any, y: _Any, callable: _Any) -> _Tensor:
+        r"""Replace each element by what a function makes of it and of those of two other tensors. See `apply_`."""
+    def map_(self, tensor: _Tensor, callable: _Any) -> _Tensor:
+        r"""Replace each element by what a function makes of it and of that of another tensor. See `apply_`."""
     def masked_fill(self, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
         r"""A copy of `input` with `value` where the mask holds."""
     def masked_fill_(self, mask: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -735,13 +787,13 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Dimensions moved to other places, the rest in their order."""
     def msort(self) -> _Tensor:
         r"""The elements of the first dimension in order."""
-    def mul(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def mul(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``input * other``."""
     def mul_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `mul`."""
     def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None) -> _Tensor:
         r"""Draw indices of rows with probabilities in proportion to the elements."""
-    def multiply(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def multiply(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``input * other``."""
     def multiply_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `multiply`."""
@@ -777,15 +829,15 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def ndim(self) -> _int: ...
     def ndimension(self) -> _int:
         r"""The number of dimensions."""
-    def ne(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def ne(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input != other``."""
     def ne_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `ne`."""
-    def neg(self) -> _Tensor:
+    def neg(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The negative, ``-input``."""
     def neg_(self) -> _Tensor:
         r"""In-place form of `neg`."""
-    def negative(self) -> _Tensor:
+    def negative(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The negative, ``-input``."""
     def negative_(self) -> _Tensor:
         r"""In-place form of `negative`."""
@@ -793,6 +845,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The number of elements."""
     def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""Elements not set, in this tensor's dtype."""
+    def new_empty_strided(self, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""A tensor with the given sizes and strides in this tensor's dtype, whose elements are not set."""
     def new_full(self, size: _int | _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""One number, in this tensor's dtype."""
     def new_ones(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
@@ -809,7 +863,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the normal distribution, in place."""
-    def not_equal(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def not_equal(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input != other``."""
     def not_equal_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `not_equal`."""
@@ -851,7 +905,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
     def quantile(self, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
         r"""Quantiles of all elements, or along a dimension."""
-    def rad2deg(self) -> _Tensor:
+    def rad2deg(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Angles in radians as degrees."""
     def rad2deg_(self) -> _Tensor:
         r"""In-place form of `rad2deg`."""
@@ -861,7 +915,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""All elements as one dimension."""
     @property
     def real(self) -> _Tensor: ...
-    def reciprocal(self) -> _Tensor:
+    def reciprocal(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``1 / input``."""
     def reciprocal_(self) -> _Tensor:
         r"""In-place form of `reciprocal`."""
@@ -871,7 +925,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Call ``hook(grad)`` whenever the gradient with regard to this tensor is computed."""
     def register_post_accumulate_grad_hook(self, hook: _Callable[..., _Any]) -> _RemovableHandle:
         r"""Call ``hook(tensor)`` after a pass has added to the ``grad`` of this leaf."""
-    def relu(self) -> _Tensor:
+    def relu(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``max(input, 0)``; at zero its gradient is zero."""
     def relu_(self) -> _Tensor:
         r"""In-place form of `relu`."""
@@ -880,6 +934,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``self %= other``."""
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
         r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+    def renorm_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `renorm`."""
     def repeat(self, *repeats: _int | _Sequence[_int]) -> _Tensor:
         r"""The tensor so many times along each dimension; further repeats in front make new dimensions."""
     def repeat_interleave(self, repeats: _int | _Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
@@ -891,6 +947,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
     def reshape_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In the sizes of another tensor."""
+    def resize_(self, *sizes: _int | _Sequence[_int], memory_format: _memory_format | None = None) -> _Tensor:
+        r"""Other sizes in place; elements stay in the order of the memory, new ones are not set."""
+    def resize_as_(self, the_template: _Any, *, memory_format: _memory_format | None = None) -> _Tensor:
+        r"""The sizes of another tensor, in place. See `resize_`."""
     def resolve_conj(self) -> _Tensor:
         r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
     def resolve_neg(self) -> _Tensor:
@@ -907,7 +967,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
     def round_(self) -> _Tensor:
         r"""In-place form of `round`."""
-    def rsqrt(self) -> _Tensor:
+    def rsqrt(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``1 / sqrt(input)``."""
     def rsqrt_(self) -> _Tensor:
         r"""In-place form of `rsqrt`."""
@@ -935,25 +995,27 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
-    def sigmoid(self) -> _Tensor:
+    def short(self) -> _Tensor:
+        r"""The tensor in int16."""
+    def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The logistic function, ``1 / (1 + exp(-input))``."""
     def sigmoid_(self) -> _Tensor:
         r"""In-place form of `sigmoid`."""
-    def sign(self) -> _Tensor:
+    def sign(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""-1, 0 or 1, as a number is negative, zero or positive."""
     def sign_(self) -> _Tensor:
         r"""In-place form of `sign`."""
     def signbit(self) -> _Tensor:
         r"""Whether the sign is negative, that of a zero as well."""
-    def sin(self) -> _Tensor:
+    def sin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The sine of angles in radians."""
     def sin_(self) -> _Tensor:
         r"""In-place form of `sin`."""
-    def sinc(self) -> _Tensor:
+    def sinc(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``sin(pi input) / (pi input)``, and 1 at zero."""
     def sinc_(self) -> _Tensor:
         r"""In-place form of `sinc`."""
-    def sinh(self) -> _Tensor:
+    def sinh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The hyperbolic sine."""
     def sinh_(self) -> _Tensor:
         r"""In-place form of `sinh`."""
@@ -969,20 +1031,26 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The elements of a dimension in order, and where they stood."""
     def split(self, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
-    def sqrt(self) -> _Tensor:
+    def split_with_sizes(self, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+        r"""Parts of the given lengths along a dimension: `split` with a list."""
+    def sqrt(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The square root; NaN for negative numbers."""
     def sqrt_(self) -> _Tensor:
         r"""In-place form of `sqrt`."""
-    def square(self) -> _Tensor:
+    def square(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The square, ``input ** 2``."""
     def square_(self) -> _Tensor:
         r"""In-place form of `square`."""
     def squeeze(self, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
         r"""Without the dimensions of size 1, or without those named that have size 1."""
+    def squeeze_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `squeeze`, for tensors that require no gradient."""
     def std(self, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
         r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> _Tensor:
         r"""The Fourier transforms of pieces of a signal, each multiplied by a window."""
+    def storage(self) -> _Storage:
+        r"""The memory of the tensor, which others may share, as elements of its dtype."""
     def storage_offset(self) -> _int:
         r"""The first element's place in the storage, in elements."""
     def stride(self, dim: _int | None = None) -> _Tensor:
@@ -993,25 +1061,35 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``self -= alpha * other``."""
     def subtract(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
         r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+    def subtract_(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+        r"""``self -= alpha * other``."""
     def sum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The sum over dimensions."""
+    def sum_to_size(self, *size: _int | _Sequence[_int]) -> _Tensor:
+        r"""The sum over the dimensions along which sizes would be broadcast to those of the tensor."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> _SVD:
         r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
     def swapaxes(self, dim0: _int, dim1: _int) -> _Tensor:
         r"""Two dimensions exchanged."""
+    def swapaxes_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `transpose`, for tensors that require no gradient."""
     def swapdims(self, dim0: _int, dim1: _int) -> _Tensor:
         r"""Two dimensions exchanged."""
+    def swapdims_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `transpose`, for tensors that require no gradient."""
     def t(self) -> _Tensor:
         r"""The transpose of a matrix; tensors of fewer dimensions as they are."""
+    def t_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `t`, for tensors that require no gradient."""
     def take(self, index: _Tensor) -> _Tensor:
         r"""The elements to which indices into all of them, row by row, point."""
     def take_along_dim(self, indices: _Tensor, dim: _int | None = None) -> _Tensor:
         r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
-    def tan(self) -> _Tensor:
+    def tan(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The tangent of angles in radians."""
     def tan_(self) -> _Tensor:
         r"""In-place form of `tan`."""
-    def tanh(self) -> _Tensor:
+    def tanh(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The hyperbolic tangent."""
     def tanh_(self) -> _Tensor:
         r"""In-place form of `tanh`."""
@@ -1029,14 +1107,22 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The sum of the diagonal of a matrix."""
     def transpose(self, dim0: _int, dim1: _int) -> _Tensor:
         r"""Two dimensions exchanged."""
+    def transpose_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `transpose`, for tensors that require no gradient."""
     def triangular_solve(self, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
         r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
     def tril(self, diagonal: _int = 0) -> _Tensor:
         r"""The lower triangle of the last two dimensions."""
+    def tril_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `tril`."""
     def triu(self, diagonal: _int = 0) -> _Tensor:
         r"""The upper triangle of the last two dimensions."""
+    def triu_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `triu`."""
     def true_divide(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The exact quotient. See `div`."""
+    def true_divide_(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
+        r"""``self /= other``, rounded if asked for."""
     def trunc(self) -> _Tensor: ...
     def trunc_(self) -> _Tensor:
         r"""In-place form of `trunc`."""
@@ -1048,6 +1134,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""All slices along a dimension, as views."""
     def unflatten(self, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
         r"""One dimension as several."""
+    def unfold(self, dimension: _int, size: _int, step: _int) -> _Tensor:
+        r"""Windows of a dimension, as a view; their elements are one dimension more, the last."""
     def uniform_(self, *bounds: _float, generator: _Generator | None = None, **named: _float) -> _Tensor:
         r"""Fill a tensor with numbers of the uniform distribution on [from, to), in place."""
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
@@ -1056,8 +1144,16 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The elements, or the slices along a dimension, that differ from the one before."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""Another name of `chunk`."""
+    def unsafe_split(self, split_size: _int, dim: _int = 0) -> _Tensor:
+        r"""Parts of a length along a dimension: `split`."""
+    def unsafe_split_with_sizes(self, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+        r"""Parts of the given lengths along a dimension: `split` with a list."""
     def unsqueeze(self, dim: _int) -> _Tensor:
         r"""With a new dimension of size 1."""
+    def unsqueeze_(self, *operands: _Any, **named: _Any) -> _Tensor:
+        r"""In-place form of `unsqueeze`, for tensors that require no gradient."""
+    def untyped_storage(self) -> _Storage:
+        r"""The memory of the tensor as bytes: sizes and indices of the answer count them."""
     def var(self, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
         r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
     def vdot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -1070,7 +1166,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The same along the first dimension."""
     def where(self, condition: _Any, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The tensor where the condition holds, else the other."""
-    def xlogy(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    def xlogy(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``input * log(other)``, and 0 where `input` is 0."""
     def xlogy_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `xlogy`."""

@@ -77,6 +77,8 @@ class Changes(Methods):
         return elementwise.inplace(op, self, *bounds)
 
     clip_ = clamp_
+    subtract_ = sub_
+    divide_ = true_divide_ = div_
 
     def fill_(self, value: Any) -> Any:
         """Set all elements to a number."""

@@ -155,7 +155,7 @@ class Copies(Methods):
         own = dtypes.ALL[_field(self, _DTYPE)]
         if dtype is None:
             return _type_name(own)
-        found = dtype
+        found = getattr(dtype, "dtype", dtype) if isinstance(dtype, type) else dtype  # fg.FloatTensor
         if isinstance(dtype, str):
             found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
         if not isinstance(found, dtypes.dtype):
@@ -197,6 +197,14 @@ class Copies(Methods):
     def int(self) -> Tensor:
         """The tensor in int32."""
         return _cast(self, dtypes.int32)
+
+    def short(self) -> Tensor:
+        """The tensor in int16."""
+        return _cast(self, dtypes.int16)
+
+    def char(self) -> Tensor:
+        """The tensor in int8."""
+        return _cast(self, dtypes.int8)
 
     def byte(self) -> Tensor:
         """The tensor in uint8."""

@@ -11,7 +11,8 @@ from fastgrad.formatting import format_tensor
 from fastgrad.functions import complex_numbers, index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
-from fastgrad.functions.memory_format import contiguous_format, need_order
+from fastgrad.functions.memory_format import contiguous_format, need_order, strided
+from fastgrad.functions.storage import Storage
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
@@ -110,6 +111,22 @@ class Facts(Methods):
         if memory_format is contiguous_format:
             return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
         return builtins.bool(rt.lies_in(self, need_order("is_contiguous", memory_format)))
+
+    def storage(self) -> Storage:
+        """The memory of the tensor, which others may share, as elements of its dtype."""
+        return Storage.of(self)
+
+    def untyped_storage(self) -> Storage:
+        """The memory of the tensor as bytes: sizes and indices of the answer count them."""
+        return Storage(Storage.of(self).flat.view(dtypes.uint8))
+
+    @property
+    def layout(self) -> Any:
+        """How elements lie: by strides."""
+        return strided
+
+    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
+    """Kinds of tensors that there are none of."""
 
     def is_floating_point(self) -> builtins.bool:
         """Whether the dtype is a floating-point one."""

@@ -85,6 +85,24 @@ class Operators(Methods):
     def __ixor__(self, other: Any) -> Any:
         return elementwise.inplace(BY_NAME["bitwise_xor"], self, other)
 
+    def __lshift__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.bitwise_left_shift, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.bitwise_left_shift, other, self)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return elementwise.inplace(BY_NAME["bitwise_left_shift"], self, other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.bitwise_right_shift, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _or_not_implemented(elementwise.bitwise_right_shift, other, self)
+
+    def __irshift__(self, other: Any) -> Any:
+        return elementwise.inplace(BY_NAME["bitwise_right_shift"], self, other)
+
     def __getitem__(self, key: Any) -> Any:
         return index.getitem(self, key)
 

@@ -177,7 +177,7 @@ def normal(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.nda
         return np.asarray(rng.standard_normal(shape) * 1.5).astype(dtype)
     if dtype == "bool":
         return np.asarray(rng.random(shape) < 0.5)
-    return np.asarray(rng.integers(0 if dtype == "uint8" else -5, 6, size=shape)).astype(dtype)
+    return np.asarray(rng.integers(0 if dtype.startswith("u") else -5, 6, size=shape)).astype(dtype)
 
 
 def positive(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
@@ -190,7 +190,7 @@ def positive(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.n
 def nonzero(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
     """As `positive`, with either sign where the dtype has them."""
     values = positive(rng, shape, dtype)
-    if dtype in ("bool", "uint8"):
+    if dtype == "bool" or dtype.startswith("u"):
         return values
     return np.asarray(values * rng.choice([-1, 1], size=shape)).astype(dtype)
 
@@ -198,7 +198,7 @@ def nonzero(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.nd
 def distinct(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
     """No two values alike, as far as the dtype has enough of them."""
     size = int(np.prod(shape, dtype=np.int64))
-    ranks = rng.permutation(size) - (0 if dtype == "uint8" else size // 2)
+    ranks = rng.permutation(size) - (0 if dtype.startswith("u") else size // 2)
     return np.asarray(ranks * 0.37 if dtype in FLOATS else ranks).astype(dtype).reshape(shape)
 
 
@@ -260,12 +260,24 @@ def empty_pairs(dtype: str) -> list[Sample]:
 
 # --- PyTorch's dtype rules ------------------------------------------------------------------------------
 
-_LADDER = ("bool", "uint8", "int32", "int64", "float32", "float64")
-_CATEGORY = {"bool": 0, "uint8": 1, "int32": 1, "int64": 1, "float32": 2, "float64": 2}
+_LADDER = (
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+)
+_CATEGORY = {name: 0 if name == "bool" else 2 if name.startswith("float") else 1 for name in _LADDER}
 
 
 def promote_types(*names: str) -> str:
-    """The smallest dtype of the ladder that holds them all; these six are totally ordered."""
+    """The smallest dtype of the ladder that holds them all; those that samples mix are totally ordered."""
     return max(names, key=_LADDER.index)
 
 

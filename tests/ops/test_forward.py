@@ -13,6 +13,7 @@ from op_testing import (
     assert_all_same,
     by_dtype,
     by_name,
+    by_seldom_dtype,
     expected,
     forms_of,
     keywords,
@@ -30,7 +31,7 @@ def test_names_are_unique():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(("case", "dtype"), by_dtype())
+@pytest.mark.parametrize(("case", "dtype"), by_dtype() + by_seldom_dtype())
 def test_values(lib, case: OpCase, dtype: str):
     for sample in samples_of(case, dtype):
         wanted = expected(case, sample)

@@ -16,6 +16,7 @@ from op_testing import (
     by_dtype,
     by_error,
     by_name,
+    by_seldom_dtype,
     exception_of,
     keywords,
     samples_of,
@@ -49,7 +50,7 @@ def compare(
         assert_same_gradients(case, ours.gradient_arrays(), theirs.gradient_arrays(), slack=4)
 
 
-@pytest.mark.parametrize(("case", "dtype"), by_dtype())
+@pytest.mark.parametrize(("case", "dtype"), by_dtype() + by_seldom_dtype(["int8"]))
 def test_samples(lib, torch, case: OpCase, dtype: str):
     for sample in samples_of(case, dtype):
         compare(lib, torch, case, sample)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
-from fastgrad.native.contracts.element_types import DTYPES, WITHOUT_HALVES
+from fastgrad.native.contracts.element_types import DTYPES, SELDOM, WITHOUT_HALVES
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.native_hooks import PREFIX
 from fastgrad.ops.registry import Op
@@ -40,6 +40,7 @@ SERVING = {
     "carried_on": "prod",
     "cofactors": "det",
     "cofactors_derivative": "det",
+    "cumprod_integers": "cumprod",
     "embedding_transposed": "embedding",
     "expand_back": "sum",
     "expand_mean": "mean",
@@ -80,7 +81,6 @@ ELSEWHERE = {
     "boundary": "the node of a module's boundary; never called",
     "custom_function": "the node of a function that users wrote; never called",
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
-    "as_strided": "the history of views of a tensor that was changed in place",
     "ctc_loss": "a loss without second derivatives: tests/nn/test_ctc.py",
     "copy_slices": "the history of a tensor of which a view was changed in place",
     "view_as_real": "complex numbers: tests/ops/test_complex.py",
@@ -188,7 +188,9 @@ print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 
 # Copies from dtypes that no tensor has yet, or that no benchmark uses; what brings bytes to a device and back; rows
 # whose launches have code of their own; losses that have no row; derivatives that there are not.
-UNUSED = {f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES} | {
+UNUSED = {
+    f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES or code in SELDOM
+} | {
     "ctc_loss",
     "ctc_loss_backward",
     "ctc_second_derivative",

@@ -90,6 +90,8 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "vander": ("all", SEVERAL),
     "combinations": ("all", SEVERAL),
     "cumprod": ("all", SEVERAL),
+    "cummax": ("all", SEVERAL),
+    "cummin": ("all", SEVERAL),
     "nansum": ("all", SEVERAL),
     "nanmean": ("all", SEVERAL),
     "aminmax": ("all", SEVERAL),
@@ -130,6 +132,8 @@ DIFFERENT: dict[str, tuple[str, str]] = {
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
 COMPOSED: dict[str, tuple[str, str]] = {
+    "logcumsumexp": ("all", SEVERAL),
+    "as_strided": ("2", SEVERAL),
     "pow.scalar": ("2", "to the power of zero PyTorch computes nothing"),
     "amax": ("7", ONE_NUMBER),
     "amin": ("7", ONE_NUMBER),

@@ -20,7 +20,19 @@ from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import I64, WORDS, address_of, call_kernel, words
 from fastgrad.native.base.pipeline import HookCompiler
 from fastgrad.native.build.compiler import UndefinedError, compile_unit
-from fastgrad.native.contracts.element_types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+)
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frame import HOOK_RAISED, REPORT
 from fastgrad.native.contracts.frames.hooks import HOOK
@@ -28,7 +40,8 @@ from fastgrad.native.contracts.python_types import READS, REPLACES, TAKES_LEAF
 
 SCALARS = {
     BOOL: types.boolean, UINT8: types.uint8, INT32: types.int32, INT64: types.int64, FLOAT32: types.float32,
-    FLOAT64: types.float64,
+    FLOAT64: types.float64, INT8: types.int8, INT16: types.int16, UINT16: types.uint16, UINT32: types.uint32,
+    UINT64: types.uint64,
 }  # fmt: skip
 OPTIONS: dict[str, Any] = {**BASE, "pipeline_class": HookCompiler}
 """Numba options of a hook: no memory management."""

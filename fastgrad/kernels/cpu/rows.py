@@ -365,8 +365,20 @@ def _cumsum(element: Element, result: Element, name: str) -> Callable[..., None]
         total = wide(0)
         for i in range(n):
             k = (n - 1 - i) * stride if backwards else i * stride
-            total += load(x, k)
+            total += wide(load(x, k))
             store(out, k, total)
+
+    return _each_row(njit(**INLINE)(row), element, result, False)
+
+
+def _cumprod(element: Element, result: Element, name: str) -> Callable[..., None]:
+    load, store, wide = element.load, result.store, accumulator(element)
+
+    def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
+        total = wide(1)
+        for i in range(n):
+            total *= wide(load(x, i * stride))
+            store(out, i * stride, total)
 
     return _each_row(njit(**INLINE)(row), element, result, False)
 
@@ -377,7 +389,7 @@ def _prod(element: Element, result: Element, name: str) -> Callable[..., None]:
     def row(out, x, second, n, stride):  # type: ignore[no-untyped-def]
         total = wide(1)
         for i in range(n):
-            total *= load(x, i * stride)
+            total *= wide(load(x, i * stride))
         store(out, 0, total)
 
     return _each_row(njit(**INLINE)(row), element, result, True)
@@ -411,5 +423,5 @@ _MAKERS: dict[str, Callable[[Element, Element, str], Callable[..., None]]] = {
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,
     "carried_on": _running_product, "carried_back": _running_product,
-    "cumsum": _cumsum, "reversed_cumsum": _cumsum,
+    "cumsum": _cumsum, "cumprod_integers": _cumprod, "reversed_cumsum": _cumsum,
 }  # fmt: skip

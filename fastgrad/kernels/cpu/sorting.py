@@ -28,6 +28,8 @@ from fastgrad.native.contracts.element_types import (
     INT32,
     INT64,
     UINT8,
+    UINT32,
+    UINT64,
 )
 from fastgrad.native.contracts.frames.sorting import (
     BEGIN,
@@ -72,7 +74,18 @@ def _integer_key(value):  # type: ignore[no-untyped-def]
     return types.int64(value)
 
 
-_FLOAT_KEYS = {
+@njit(**INLINE)
+def _unsigned_32_key(value):  # type: ignore[no-untyped-def]
+    return types.int64(value) - (1 << 31)
+
+
+@njit(**INLINE)
+def _unsigned_64_key(value):  # type: ignore[no-untyped-def]
+    return types.int64(value) ^ SIGN
+
+
+_OTHER_KEYS = {
+    UINT32: _unsigned_32_key, UINT64: _unsigned_64_key,
     FLOAT16: _float_key(np.int16, 0x7C00), BFLOAT16: _float_key(np.int16, 0x7F80),
     FLOAT32: _float_key(np.int32, 0x7F80 << 16), FLOAT64: _float_key(np.int64, 0x7FF0 << 48),
 }  # fmt: skip
@@ -155,9 +168,9 @@ def _words(dtype: int, bits: Element) -> tuple[Any, Any, Any]:
 
     `flip` is -1 where the largest come first, and 0 otherwise.
     """
-    key_of = _FLOAT_KEYS.get(dtype, _integer_key)
+    key_of = _OTHER_KEYS.get(dtype, _integer_key)
     load = bits.load
-    halves = bits.scalar == types.int64
+    halves = bits.scalar in (types.int64, types.uint64)
 
     @njit(**INLINE)
     def key(x, i, flip):  # type: ignore[no-untyped-def]

@@ -303,6 +303,23 @@ def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int
     return _running_kernel(running, result, threads)
 
 
+def _cumprod(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
+    code = dtype if dtype in FLOATS else INT64
+    load, cast = target.elements[dtype].load, target.elements[code].constant
+    one, nothing = cast(1), cast(0)
+
+    def lift(f, place):
+        return cast(load(f.x, place)), nothing
+
+    def combine(a, b, c, d):
+        return a * c, b
+
+    def lower(a, b):
+        return a
+
+    return _running_kernel(_Running(lift, combine, (one, nothing), lower, False, False), result, threads)
+
+
 def _running_product(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
     """What the elements before (or after) each one amount to; see `kernels.cpu.rows`.
 
@@ -331,5 +348,5 @@ _MAKERS: dict[str, Callable[[Target, int, Element, str, int], Any]] = {
     "softmax_backward": _softmax_backward, "log_softmax_backward": _softmax_backward,
     "prod": _prod, "products_before": _running_product, "products_after": _running_product,
     "carried_on": _running_product, "carried_back": _running_product,
-    "cumsum": _cumsum, "reversed_cumsum": _cumsum,
+    "cumsum": _cumsum, "cumprod_integers": _cumprod, "reversed_cumsum": _cumsum,
 }  # fmt: skip

@@ -18,18 +18,21 @@ from __future__ import annotations
 
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64",
-    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint16", "uint32", "uint64",
 )  # fmt: skip
-"""Codes of the element types, in order of promotion; the tables have room for all of them."""
+"""Codes of the element types, in order of promotion but for the last three; the tables have room for all of them."""
 
 BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128 = range(12)
-ITEMSIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16)
+UINT16, UINT32, UINT64 = range(12, 15)
+NO_DTYPE = 15
+"""What integers come to that no dtype holds together: see `with_unsigned`."""
+ITEMSIZES = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8)
 HALVES = (FLOAT16, BFLOAT16)
 """Dtypes of memory alone: see Note [Halves]."""
 WIDE = (FLOAT32, FLOAT64)
 FLOATS = HALVES + WIDE
 COMPLEX = (COMPLEX64, COMPLEX128)
-DISCRETE = (BOOL, UINT8, INT32, INT64)
+DISCRETE = (BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64)
 REAL = DISCRETE + FLOATS
 SUPPORTED_DTYPES = REAL + COMPLEX
 NUMBERS = REAL[1:]
@@ -41,6 +44,8 @@ ANY_NUMBER = NUMBERS + COMPLEX
 WITHOUT_HALVES = DISCRETE + WIDE
 WIDE_NUMBERS = WITHOUT_HALVES[1:]
 """Those of kernels that have none for halves: all, and numbers."""
+SELDOM = (INT8, INT16, UINT16, UINT32, UINT64)
+"""Those that no kernel is compiled for ahead, and that GPUs have no kernels for."""
 
 
 def real_of(code: int) -> int:
@@ -56,6 +61,21 @@ def complex_of(code: int) -> int:
 def moved_as(code: int) -> int:
     """The dtype as which elements are copied: halves and pairs of floats as integers, whatever their bits mean."""
     return INT16 if code in HALVES else INT64 if code == COMPLEX64 else code
+
+
+def with_unsigned(low: int, high: int) -> int:
+    """The smallest dtype that holds `low` and an unsigned one of more than 8 bits, `high`, whose code is greater.
+
+    PyTorch refuses integers other than `high` itself; here each has its place, but for uint64 beside signed ones, which
+    no dtype of integers holds together: `NO_DTYPE`.
+    """
+    if high == NO_DTYPE or (low >= FLOAT16 and low <= COMPLEX128):
+        return low if high != NO_DTYPE else high
+    if low <= UINT8 or low >= UINT16:
+        return high
+    if high == UINT64:
+        return NO_DTYPE
+    return max(low, INT32 if high == UINT16 else INT64)
 
 
 def computed_in(code: int) -> int:

@@ -13,14 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastgrad.native.contracts.element_types import (
-    FLOAT16,
-    FLOAT64,
-    INT64,
-    complex_of,
-    computed_in,
-    real_of,
-)
+from fastgrad.native.contracts.element_types import DISCRETE, FLOAT64, INT64, complex_of, computed_in, real_of
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.record import Part, Record
 
@@ -54,7 +47,7 @@ REAL_PART, AS_COMPLEX = -4, -3
 MAX_REACHES = 8
 """Addresses of a frame whose extent is declared, at most."""
 MAX_FACTORS = 6
-COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT, REAL_ELEMENT, COMPLEX_ELEMENT = range(13, 18)
+COMPUTED_ELEMENT, OWN_ELEMENT, SUMMED_ELEMENT, REAL_ELEMENT, COMPLEX_ELEMENT = range(16, 21)
 CONSTANT_FACTOR = 0x80
 """How a word, a *reach*, says how many elements lie behind an address: bytes, from the lowest on, with the place of the
 address plus one, the dtype code of an element (or one of these), and up to six factors, each the place of a field
@@ -222,7 +215,7 @@ class Frame(Record):
     def element(self, name: str, dtype: int) -> int:
         """The dtype code of what lies behind an address, for a kernel of this dtype."""
         code = self.roles[name].element
-        if code == SUMMED and dtype < FLOAT16:
+        if code == SUMMED and dtype in DISCRETE:
             return INT64
         if code in (COMPUTED, SUMMED):
             return computed_in(dtype)

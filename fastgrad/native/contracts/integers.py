@@ -98,6 +98,7 @@ PERMUTED = Integers("permuted", "inverse")  # then the dimensions
 REVERSED = Integers("reversed", "dims")  # a mask
 SLICED = Integers("sliced", "dim", "start", "end", "step")
 SELECTED = Integers("selected", "dim", "index")
+UNFOLDED = Integers("unfolded", "dim", "size", "step")
 NARROWED = Integers("narrowed", "dim", "start", "length")
 DIAGONAL = Integers("diagonal", "offset", "dim1", "dim2")
 LISTED = Integers("listed", "count")  # then as many numbers: a rank and sizes, say
@@ -138,7 +139,8 @@ CREATED = Integers("created", "dtype", "device", "which", "a", "b")  # then `LIS
 `b`, or up to `b` (as `which` says), or of random numbers of the kind `which` with the numbers `a` and `b`."""
 PLACES = Integers("places", "by_rows")
 INTEGERS = (
-    ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, NARROWED, DIAGONAL, LISTED, AS_DTYPE, REDUCED,
+    ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, UNFOLDED, NARROWED, DIAGONAL, LISTED,
+    AS_DTYPE, REDUCED,
     SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, INDEX_ONTO, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION,
     GEOMETRY, WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS, CREATED, PLACES,
 )  # fmt: skip

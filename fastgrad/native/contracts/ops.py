@@ -60,7 +60,9 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     VIEW_EXPAND_TO,  # rank, sizes
     VIEW_AS_REAL,
     VIEW_AS_COMPLEX,
-) = range(15)
+    VIEW_UNFOLD,
+    VIEW_AS_DTYPE,
+) = range(17)
 
 # Shape rules written by hand in `native.shapes` (`opinfo.forward` of an op of kind STRUCTURED).
 (
@@ -76,8 +78,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     SHAPE_PAD_BACKWARD, SHAPE_ATTENTION, SHAPE_ATTENTION_BACKWARD, SHAPE_RESTORE, SHAPE_GIVEN, SHAPE_EXTREMES,
     SHAPE_SORT, SHAPE_NORM, SHAPE_NORM_GRADIENTS, SHAPE_PANELS,
     SHAPE_FLIP, SHAPE_NONZERO, SHAPE_FILLED, SHAPE_SEQUENCE, SHAPE_RANDOM,
-    SHAPE_PROBABILITIES, SHAPE_INDEX_ONTO, SHAPE_SCATTER_INTO,
-) = range(73)  # fmt: skip
+    SHAPE_PROBABILITIES, SHAPE_INDEX_ONTO, SHAPE_SCATTER_INTO, SHAPE_UNFOLD_BACKWARD,
+) = range(74)  # fmt: skip
 
 # Kinds of gradients. A program is a list of op calls; a joint gradient one call that gives those of all inputs; a
 # summed one has a program for each output.

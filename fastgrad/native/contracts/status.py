@@ -131,6 +131,11 @@ RESULT_CAST = _reason(
     "result type {result} can't be cast to the desired output type {output}",
     "result:type output:type",
 )
+NO_COMMON_DTYPE = _reason(
+    RuntimeError,
+    "Promotion for uint64 beside signed integers is not supported: no integer dtype holds both; convert one with "
+    ".to(dtype)",
+)
 INDEX_DTYPE = _reason(RuntimeError, "Expected dtype int64 for index, but got {got}", "got:dtype")
 SOURCE_DTYPE = _reason(
     RuntimeError,

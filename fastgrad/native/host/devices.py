@@ -220,5 +220,5 @@ def _resolve(cell: int) -> int:
 
 def advice(cell: int) -> str:
     """What the error of an op adds where a cell of the table has to stay empty."""
-    kernel, _, dtype, _ = place(cell)
-    return kernel.advice(dtype)  # type: ignore[no-any-return]
+    kernel, device, dtype, _ = place(cell)
+    return kernel.advice(dtype, device)  # type: ignore[no-any-return]

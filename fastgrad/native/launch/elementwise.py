@@ -22,7 +22,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT32, FLOAT64, INT64
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT32, FLOAT64, INT64, NO_DTYPE
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
@@ -34,6 +34,7 @@ from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
     NO_BROADCAST,
+    NO_COMMON_DTYPE,
     OUTPUT_SIZES,
     RESULT_CAST,
     TOO_MANY_DIMS,
@@ -450,6 +451,8 @@ def elementwise_slow(op, n, ins, out):
     device = device_of_all(n, ins)
     if failed(device):
         return device
+    if dtype == NO_DTYPE:
+        return fail(NO_COMMON_DTYPE)
     out_dtype = out_dtype_of(info.flags, dtype)
     rounds = False
     if is_half(dtype) and not info.flags & OUT_BOOL and needs_float32(dtype, n_values, ins):
@@ -479,8 +482,7 @@ def elementwise_slow(op, n, ins, out):
         target = new_result(out_dtype, device, n, ins, ndim, scratch)
     if failed(target):
         return target
-    status = 0
-    made = 0
+    status = made = 0
     for k in range(n):
         cast_ins[k] = ins[k]
         t = tensor(ins[k])

@@ -15,10 +15,14 @@ from fastgrad.native.contracts.element_types import (
     INT16,
     INT64,
     UINT8,
+    UINT16,
+    with_unsigned,
 )
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
 from fastgrad.native.contracts.ops import FIRST, MASK_LAST, OUT_BOOL, OUT_COMPLEX, OUT_REAL, PROMOTE_FLOAT
 from fastgrad.native.memory.parts import complex_dtype, real_dtype
+
+wider_integer = native_inline(with_unsigned)
 
 # --- promotion -------------------------------------------------------------------------------------------------
 
@@ -30,6 +34,8 @@ def promote_pair(a, b):
         return a
     low = min(a, b)
     high = max(a, b)
+    if high >= UINT16:
+        return wider_integer(low, high)
     if low == UINT8 and high == INT8:
         return INT16
     if low == FLOAT16 and high == BFLOAT16:
@@ -42,13 +48,13 @@ def promote_pair(a, b):
 @native_inline
 def is_floating(dtype):
     """Whether a dtype, given by its code, is one of floats or of complex numbers, which are pairs of them."""
-    return dtype >= FLOAT16
+    return dtype >= FLOAT16 and dtype <= COMPLEX128
 
 
 @native_inline
 def is_complex(dtype):
     """Whether a dtype, given by its code, is one of complex numbers."""
-    return dtype >= COMPLEX64
+    return dtype == COMPLEX64 or dtype == COMPLEX128
 
 
 @native_inline

@@ -78,7 +78,7 @@ def dtype_of(cell):
 @native_inline
 def real_dtype(dtype):
     """The dtype of the real parts of elements; `element_types.real_of` for compiled code."""
-    return dtype - (COMPLEX64 - FLOAT32) if dtype >= COMPLEX64 else dtype
+    return dtype - (COMPLEX64 - FLOAT32) if dtype == COMPLEX64 or dtype == COMPLEX128 else dtype
 
 
 @native_inline
@@ -90,7 +90,7 @@ def complex_dtype(dtype):
 @native
 def dtype_behind(element, dtype):
     """The dtype code of an element behind an address, by the code in its declaration, for a kernel of this dtype."""
-    if element == SUMMED_ELEMENT and dtype < FLOAT16:
+    if element == SUMMED_ELEMENT and (dtype < FLOAT16 or dtype > COMPLEX128):
         return INT64
     if element == OWN_ELEMENT:
         return dtype

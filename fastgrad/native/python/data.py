@@ -27,6 +27,7 @@ from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
     native_once,
+    pointer_to,
     runtime,
     stack_small,
     storage,
@@ -56,6 +57,7 @@ from fastgrad.native.base.pyapi import (
     py_list_size,
     py_tuple_item,
     py_tuple_size,
+    py_unsigned,
     tuple_type,
 )
 from fastgrad.native.contracts.element_types import (
@@ -65,9 +67,14 @@ from fastgrad.native.contracts.element_types import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT8,
+    INT16,
     INT32,
     INT64,
     UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
 )
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
@@ -81,6 +88,8 @@ from fastgrad.native.python import entries
 from fastgrad.native.python.recorder import unplanned
 from fastgrad.native.tensors.elements import on_host
 from fastgrad.native.tensors.tensors import alias, itemsize, new_tensor
+
+i16s = pointer_to(types.int16)
 
 
 @native_once
@@ -112,6 +121,16 @@ def element_object(dtype, address):
         return py_complex(types.float64(f32s(address)[0]), types.float64(f32s(address)[1]))
     if dtype == COMPLEX128:
         return py_complex(f64s(address)[0], f64s(address)[1])
+    if dtype == INT8:
+        return py_integer(types.int64(types.int8(u8s(address)[0])))
+    if dtype == INT16:
+        return py_integer(types.int64(i16s(address)[0]))
+    if dtype == UINT16:
+        return py_integer(types.int64(types.uint16(i16s(address)[0])))
+    if dtype == UINT32:
+        return py_integer(types.int64(types.uint32(i32s(address)[0])))
+    if dtype == UINT64:
+        return py_unsigned(words(address)[0])
     return left_to_python()
 
 
@@ -297,10 +316,10 @@ ORDER_OF_BYTES, TYPE_NUMBER = 26, 28
 ALIGNED, WRITEABLE = 0x100, 0x400
 NATIVE_ORDER, NO_ORDER = ord("="), ord("|")
 
-TYPE_NUMBERS = (0, 2, 1, 3, 5, 7, 23, 3, 11, 12, 14, 15)
+TYPE_NUMBERS = (0, 2, 1, 3, 5, 7, 23, 3, 11, 12, 14, 15, 4, 6, 8)
 """NumPy's numbers of the element types, by dtype code; that of int16 for bfloat16, which it does not know."""
 FARTHEST = 1 << 62  # bytes: a stride beyond that is one of a dimension of size 1, where it means nothing
-LONG_LONG = 9  # another name of int64
+LONG_LONG, UNSIGNED_LONG_LONG = 9, 10  # other names of int64 and uint64
 
 
 @intrinsic
@@ -386,9 +405,14 @@ def dtype_of_array(o):
     if order != NATIVE_ORDER and order != NO_ORDER:
         return -1
     number = types.int64(i32s(description + TYPE_NUMBER)[0])
-    for dtype in (BOOL, UINT8, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128):
+    for dtype in (
+        BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128, UINT16, UINT32,
+        UINT64,
+    ):  # fmt: skip
         if number == TYPE_NUMBERS[dtype]:
             return dtype
+    if number == UNSIGNED_LONG_LONG:
+        return UINT64
     return INT64 if number == LONG_LONG else -1
 
 

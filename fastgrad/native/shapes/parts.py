@@ -7,6 +7,7 @@ from fastgrad.native.base.failures import fail, fail_dim, failed
 from fastgrad.native.base.intrinsics import (
     advance,
     native,
+    runtime,
     stack_frame,
     stack_small,
     tensor,
@@ -24,7 +25,7 @@ from fastgrad.native.contracts.status import (
     OVERLAP,
     STACK_SIZES,
 )
-from fastgrad.native.launch.elementwise import copy_into
+from fastgrad.native.launch.elementwise import copy_into, elementwise_slow
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import fill_zero, zeros
 from fastgrad.native.shapes.reductions import sum_to
@@ -42,17 +43,98 @@ from fastgrad.native.tensors.views import extent, make_view, select_at, slice_at
 
 
 @native
+def may_overlap(ndim, sizes, strides):
+    """Whether elements may share memory: a stride does not reach beyond all that smaller strides reach."""
+    for k in range(ndim):
+        reach = 0
+        for j in range(ndim):
+            if strides[j] < strides[k] or (strides[j] == strides[k] and j < k):
+                reach += (sizes[j] - 1) * strides[j]
+        if sizes[k] > 1 and strides[k] <= reach:
+            return True
+    return False
+
+
+@native
+def walked(n, sizes, strides):
+    """The dimension to walk through so that fewer elements share memory: the shortest after which none do, if any."""
+    best = -1
+    shortest = -1
+    for k in range(n):
+        size = sizes[k]
+        if size <= 1:
+            continue
+        if shortest < 0 or size < sizes[shortest]:
+            shortest = k
+        sizes[k] = 1
+        if not may_overlap(n, sizes, strides) and (best < 0 or size < sizes[best]):
+            best = k
+        sizes[k] = size
+    return best if best >= 0 else shortest
+
+
+@native
+def add_apart(part, source):
+    """Add a tensor to a view of its sizes some of whose elements share memory; a status.
+
+    Some dimensions are walked through, so that what is added at a time shares none.
+    """
+    t = tensor(part)
+    s = tensor(source)
+    n = t.ndim
+    sizes = words(stack_small())
+    at = words(stack_small())
+    ins = words(stack_small())
+    for k in range(n):
+        sizes[k] = t.shape[k]
+        at[k] = 0
+    steps = min(t.numel, 1)
+    while may_overlap(n, sizes, t.strides):
+        k = walked(n, sizes, t.strides)
+        steps *= sizes[k]
+        sizes[k] = 1
+    status = 0
+    for _ in range(steps):
+        target = t.data
+        found = s.data
+        for k in range(n):
+            target += at[k] * t.strides[k] * itemsize(t.dtype)
+            found += at[k] * s.strides[k] * itemsize(s.dtype)
+        ins[0] = new_view(part, n, sizes, t.strides, target)
+        ins[1] = new_view(source, n, sizes, s.strides, found) if not failed(ins[0]) else ins[0]
+        status = elementwise_slow(runtime().add_op, 2, ins, ins[0]) if not failed(ins[1]) else ins[1]
+        for k in range(2):
+            if not failed(ins[k]):
+                drop(ins[k])
+        if failed(status):
+            return status
+        drop(status)
+        for k in range(n):
+            if sizes[k] != t.shape[k]:
+                at[k] += 1
+                if at[k] < t.shape[k]:
+                    break
+                at[k] = 0
+    return 0
+
+
+@native
 def write_view(out, kind, n_attrs, attrs, source):
-    """Copy `source`, which has the view's sizes, or zeros if that is 0, into a view of `out`; returns a status."""
+    """Copy `source`, which has the view's sizes, or zeros if that is 0, into a view of `out`; returns a status.
+
+    What comes to elements that share memory is added up: `out` holds zeros then.
+    """
     part = make_view(kind, out, n_attrs, attrs)
     if failed(part):
         return part
     if source == 0:
         status = fill_zero(part)
-    elif same_shape(part, source):
-        status = copy_into(part, source)
-    else:
+    elif not same_shape(part, source):
         status = fail(MISFIT)
+    elif may_overlap(tensor(part).ndim, tensor(part).shape, tensor(part).strides):
+        status = add_apart(part, source)
+    else:
+        status = copy_into(part, source)
     drop(part)
     return status
 
@@ -184,19 +266,6 @@ def base_rank(plan):
 def base_strides(plan):
     """The strides of the base in a plan."""
     return advance(plan, 3 + 2 * plan[0])
-
-
-@native
-def may_overlap(ndim, sizes, strides):
-    """Whether elements may share memory: a stride does not reach beyond all that smaller strides reach."""
-    for k in range(ndim):
-        reach = 0
-        for j in range(ndim):
-            if strides[j] < strides[k] or (strides[j] == strides[k] and j < k):
-                reach += (sizes[j] - 1) * strides[j]
-        if sizes[k] > 1 and strides[k] <= reach:
-            return True
-    return False
 
 
 @native

@@ -72,6 +72,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_TAKE_STRIDED,
     SHAPE_TRIANGLE,
     SHAPE_UNBIND_BACKWARD,
+    SHAPE_UNFOLD_BACKWARD,
     SHAPE_VAR,
     SHAPE_ZERO_STRIDED,
     SHAPE_ZEROS,
@@ -79,6 +80,7 @@ from fastgrad.native.contracts.ops import (
     VIEW_NARROW,
     VIEW_SELECT,
     VIEW_SLICE,
+    VIEW_UNFOLD,
 )
 from fastgrad.native.contracts.status import INTERNAL, MISFIT
 from fastgrad.native.launch.elementwise import copy_laid_out, number_tensor
@@ -239,6 +241,8 @@ def view_of(kind):
         return VIEW_SLICE
     if kind == SHAPE_SELECT_BACKWARD:
         return VIEW_SELECT
+    if kind == SHAPE_UNFOLD_BACKWARD:
+        return VIEW_UNFOLD
     return VIEW_DIAGONAL if kind == SHAPE_DIAGONAL_BACKWARD else VIEW_NARROW
 
 
@@ -246,7 +250,7 @@ def view_of(kind):
 def run_part(op, kind, n, ins, n_attrs, attrs, outs):
     """Functions of parts of tensors: indices, and gradients of views."""
     out = 0
-    if kind >= SHAPE_SLICE_BACKWARD and kind <= SHAPE_NARROW_BACKWARD:
+    if (kind >= SHAPE_SLICE_BACKWARD and kind <= SHAPE_NARROW_BACKWARD) or kind == SHAPE_UNFOLD_BACKWARD:
         # behind the integers of the view: rank and sizes of the result
         count = op_record(op).n_ints
         target = integers.listed(advance(attrs, count))

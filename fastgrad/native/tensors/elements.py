@@ -18,7 +18,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words_of,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOAT16, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT16, INT32, INT64, UINT8
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
@@ -32,7 +32,7 @@ from fastgrad.native.memory.tapes import only_recorded, recording
 FLAT_INPUTS, STRIDED_INPUTS = FLAT_FRAME.place("inputs"), STRIDED_FRAME.place("inputs")
 OPERAND_WORDS = OPERAND.words
 
-ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 0, 0, 0, 0)
+ITEMSIZE_OF = (1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16, 2, 4, 8, 0)
 INT_OF_BYTES = (BOOL, UINT8, BOOL, BOOL, INT32, BOOL, BOOL, BOOL, INT64)
 VALUE = CONSTANT.offset("value")
 EXACT = 1 << 53  # integers up to here are float64 numbers
@@ -85,7 +85,7 @@ def holds(dtype, kind, integer):
 
     A float goes to a floating dtype, which rounds it; an integer too, where it is a float64 as it stands.
     """
-    if dtype >= FLOAT16:
+    if FLOAT16 <= dtype and dtype <= COMPLEX128:
         return kind == 1 or -EXACT <= integer <= EXACT
     return kind == 2 or (kind == 0 and dtype != BOOL)
 
@@ -99,7 +99,7 @@ def write_constant(handle, kind, real, integer):
     f = frames.constant(stack_small())
     f.n = t.numel
     f.out = t.data
-    if t.dtype >= FLOAT16:
+    if FLOAT16 <= t.dtype and t.dtype <= COMPLEX128:
         f64s(address_of(f) + VALUE)[0] = real if kind == 1 else float(integer)
     else:
         f.value = integer

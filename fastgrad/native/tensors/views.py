@@ -20,6 +20,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
     VIEW_ALIAS,
     VIEW_AS_COMPLEX,
+    VIEW_AS_DTYPE,
     VIEW_AS_REAL,
     VIEW_AS_STRIDED,
     VIEW_DIAGONAL,
@@ -32,6 +33,7 @@ from fastgrad.native.contracts.ops import (
     VIEW_SLICE,
     VIEW_SQUEEZE,
     VIEW_TRANSPOSE,
+    VIEW_UNFOLD,
     VIEW_UNSQUEEZE,
 )
 from fastgrad.native.contracts.status import (
@@ -384,6 +386,65 @@ def view_diagonal(h, attrs):
 
 
 @native
+def view_unfold(h, attrs):
+    """Windows of a dimension, whose elements are one dimension more."""
+    t = tensor(h)
+    of = integers.unfolded(attrs)
+    dim = wrap_dim(of.dim, t.ndim)
+    length = t.shape[dim] if t.ndim > 0 else 1
+    if dim < 0:
+        return fail_dim(of.dim, t.ndim)
+    if t.ndim == MAX_DIMS:
+        return fail(TOO_MANY_DIMS, t.ndim + 1)
+    if of.size < 0 or of.size > length or of.step <= 0:
+        return fail(INTERNAL, of.size, of.step)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim):
+        sizes[k] = t.shape[k]
+        strides[k] = t.strides[k]
+    sizes[t.ndim] = of.size
+    strides[t.ndim] = t.strides[dim] if t.ndim > 0 else 1
+    if t.ndim > 0:
+        sizes[dim] = (length - of.size) // of.step + 1
+        stride = product(t.strides[dim], of.step)  # too large only where there is one window
+        strides[dim] = stride if stride >= 0 else t.strides[dim]
+    return new_view(h, t.ndim + 1, sizes, strides, t.data)
+
+
+@native
+def view_as_dtype(h, attrs):
+    """The same bytes as elements of another dtype; the last dimension is as much longer or shorter."""
+    t = tensor(h)
+    of = integers.as_dtype(attrs)
+    given = itemsize(t.dtype)
+    wanted = itemsize(of.dtype)
+    if wanted == 0:
+        return fail(INTERNAL, of.dtype, 0)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    for k in range(t.ndim):
+        sizes[k] = t.shape[k]
+        strides[k] = t.strides[k]
+    if given != wanted:
+        last = t.ndim - 1
+        if last < 0 or (t.strides[last] != 1 and t.shape[last] != 1):
+            return fail(VIEW_STRIDES)
+        for k in range(last):
+            if t.strides[k] * given % wanted != 0:
+                return fail(VIEW_STRIDES)
+            strides[k] = t.strides[k] * given // wanted
+        if sizes[last] * given % wanted != 0 or t.data % wanted != 0:
+            return fail(VIEW_STRIDES)
+        sizes[last] = sizes[last] * given // wanted
+        strides[last] = 1
+    out = new_view(h, t.ndim, sizes, strides, t.data)
+    if not failed(out):
+        tensor(out).dtype = of.dtype
+    return out
+
+
+@native
 def view_narrow(h, attrs):
     """A range of a dimension."""
     t = tensor(h)
@@ -520,6 +581,10 @@ def make_view(kind, h, n, attrs):
         return view_as_strided(h, attrs)
     if kind == VIEW_NARROW:
         return view_narrow(h, attrs)
+    if kind == VIEW_UNFOLD:
+        return view_unfold(h, attrs)
+    if kind == VIEW_AS_DTYPE:
+        return view_as_dtype(h, attrs)
     if kind == VIEW_EXPAND_TO:
         target = integers.listed(attrs)
         return view_expand(h, target.count, target.rest)

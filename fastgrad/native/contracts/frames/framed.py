@@ -125,6 +125,32 @@ SEARCH = FRAMED.named(
     splits=(Split("values.numel", {"out": (), "values": ()}, where={"rows": 1}),),
 )  # fmt: skip
 
+# --- along rows ------------------------------------------------------------------------------------------------
+
+# The rows of a dimension have `length` elements, `columns` apart from each other: so many rows lie side by side, in
+# each of `blocks`.
+_ALONG = ("blocks", "length", "columns")
+
+
+def _row_by_row(*names: str) -> tuple[Split, ...]:
+    return (Split("blocks", dict.fromkeys(names, _ALONG[1:])),)
+
+
+RUNNING = FRAMED.named(
+    "running", outputs={"out": writes(*_ALONG)}, inputs={"x": _in(*_ALONG)},
+    integers="dim blocks length columns", splits=_row_by_row("out", "x"),
+)  # fmt: skip
+RUNNING_EXTREME = FRAMED.named(
+    "running_extreme", outputs={"values": writes(*_ALONG), "places": writes(*_ALONG, element=INT64)},
+    inputs={"x": _in(*_ALONG)}, integers="dim blocks length columns",
+    splits=_row_by_row("values", "places", "x"),
+)  # fmt: skip
+RUNNING_SHARES = FRAMED.named(
+    "running_shares", outputs={"out": writes(*_ALONG)},
+    inputs={"v": _in(*_ALONG), "x": _in(*_ALONG), "y": _in(*_ALONG)}, integers="dim blocks length columns",
+    splits=_row_by_row("out", "v", "x", "y"),
+)  # fmt: skip
+
 # --- normalisation ---------------------------------------------------------------------------------------------
 
 # The operand is seen as four extents (n, g, c, s): see `kernels.cpu.normalization`. Each row or each channel has its
