@@ -26,34 +26,43 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
-from fastgrad import BFloat16Tensor as BFloat16Tensor
-from fastgrad import BoolTensor as BoolTensor
-from fastgrad import ByteTensor as ByteTensor
-from fastgrad import CharTensor as CharTensor
-from fastgrad import ComplexDoubleTensor as ComplexDoubleTensor
-from fastgrad import ComplexFloatTensor as ComplexFloatTensor
-from fastgrad import DoubleTensor as DoubleTensor
-from fastgrad import FloatTensor as FloatTensor
+class BFloat16Tensor(_Tensor): ...
+class BoolTensor(_Tensor): ...
+class ByteTensor(_Tensor): ...
+class CharTensor(_Tensor): ...
+class ComplexDoubleTensor(_Tensor): ...
+class ComplexFloatTensor(_Tensor): ...
+class DoubleTensor(_Tensor): ...
+class FloatTensor(_Tensor): ...
 from fastgrad.random import Generator as Generator
-from fastgrad import HalfTensor as HalfTensor
-from fastgrad import IntTensor as IntTensor
-from fastgrad import LongTensor as LongTensor
+class HalfTensor(_Tensor): ...
+class IntTensor(_Tensor): ...
+class LongTensor(_Tensor): ...
 from fastgrad.cuda.gpus import OutOfMemoryError as OutOfMemoryError
-from fastgrad import ShortTensor as ShortTensor
+class ShortTensor(_Tensor): ...
 from fastgrad.tensor import Size as Size
 from fastgrad.tensor import Tensor as Tensor
 __version__: _str
-from fastgrad.functions.elementwise import abs_ as abs_
+def abs_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `abs`."""
 from fastgrad import accelerator as accelerator
-from fastgrad.functions.elementwise import acos_ as acos_
-from fastgrad.functions.elementwise import acosh_ as acosh_
-from fastgrad.functions.products import addmv_ as addmv_
+def acos_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `acos`."""
+def acosh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `acosh`."""
+def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
+    r"""In-place form of `addmv`."""
 from fastgrad import amp as amp
-from fastgrad.functions.changing import as_strided_ as as_strided_
-from fastgrad.functions.elementwise import asin_ as asin_
-from fastgrad.functions.elementwise import asinh_ as asinh_
-from fastgrad.functions.elementwise import atan_ as atan_
-from fastgrad.functions.elementwise import atanh_ as atanh_
+def as_strided_(self: _Tensor, *operands: _Any, **named: _Any) -> _Tensor:
+    r"""In-place form of `as_strided`, for tensors that require no gradient."""
+def asin_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `asin`."""
+def asinh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `asinh`."""
+def atan_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `atan`."""
+def atanh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `atanh`."""
 from fastgrad.amp.autocast_mode import autocast as autocast
 from fastgrad import autograd as autograd
 from fastgrad import backends as backends
@@ -61,47 +70,63 @@ bfloat16: _dtype
 bool: _dtype
 from fastgrad.dtypes import can_cast as can_cast
 cdouble: _dtype
-from fastgrad.functions.elementwise import ceil_ as ceil_
+def ceil_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `ceil`."""
 cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
-from fastgrad.tensor.changes import clamp_ as clamp_
+def clamp_(self: _Tensor, min: _Tensor | _int | _float | _complex | None = None, max: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
+    r"""Bound the elements, in place."""
 from fastgrad.functions.pointwise import clamp_max_ as clamp_max_
 from fastgrad.functions.pointwise import clamp_min_ as clamp_min_
-from fastgrad.tensor.changes import clamp_ as clip_
+def clip_(self: _Tensor, min: _Tensor | _int | _float | _complex | None = None, max: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
+    r"""Bound the elements, in place."""
 from fastgrad.compiler import compile as compile
 from fastgrad import compiler as compiler
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
-from fastgrad.functions.elementwise import cos_ as cos_
-from fastgrad.functions.elementwise import cosh_ as cosh_
+def cos_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `cos`."""
+def cosh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `cosh`."""
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
 default_generator: _Generator
-from fastgrad.functions.elementwise import deg2rad_ as deg2rad_
-from fastgrad.tensor.history import detach_ as detach_
+def deg2rad_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `deg2rad`."""
+def detach_(self: _Tensor) -> _Tensor:
+    r"""Forget the history, in place."""
 from fastgrad.places import device as device
 double: _dtype
 from fastgrad.dtypes import dtype as dtype
 e: _float
 from fastgrad.autograd.modes import enable_grad as enable_grad
-from fastgrad.functions.elementwise import erf_ as erf_
-from fastgrad.functions.elementwise import erfc_ as erfc_
-from fastgrad.functions.elementwise import exp2_ as exp2_
-from fastgrad.functions.elementwise import exp_ as exp_
-from fastgrad.functions.elementwise import expm1_ as expm1_
+def erf_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `erf`."""
+def erfc_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `erfc`."""
+def exp2_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `exp2`."""
+def exp_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `exp`."""
+def expm1_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `expm1`."""
 from fastgrad import fft as fft
-from fastgrad.tensor.changes import fill_ as fill_
+def fill_(self: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Set all elements to a number."""
 from fastgrad.dtypes import finfo as finfo
 float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
-from fastgrad.functions.elementwise import floor_ as floor_
-from fastgrad.functions.elementwise import frac_ as frac_
+def floor_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `floor`."""
+def frac_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `frac`."""
 from fastgrad import func as func
-from fastgrad.functions.elementwise import gcd_ as gcd_
+def gcd_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""In-place form of `gcd`."""
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from fastgrad.places import get_default_device as get_default_device
 from fastgrad.dtypes import get_default_dtype as get_default_dtype
@@ -110,7 +135,8 @@ from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
 half: _dtype
 from fastgrad.autograd.introspect import hooks as hooks
-from fastgrad.functions.elementwise import i0_ as i0_
+def i0_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `i0`."""
 from fastgrad.dtypes import iinfo as iinfo
 inf: _float
 from fastgrad.autograd.modes import inference_mode as inference_mode
@@ -128,14 +154,19 @@ from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from fastgrad.functions.memory_format import layout as layout
-from fastgrad.functions.elementwise import lcm_ as lcm_
+def lcm_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""In-place form of `lcm`."""
 from fastgrad.functions.pointwise import ldexp_ as ldexp_
 from fastgrad import linalg as linalg
 from fastgrad.serialization import load as load
-from fastgrad.functions.elementwise import log10_ as log10_
-from fastgrad.functions.elementwise import log1p_ as log1p_
-from fastgrad.functions.elementwise import log2_ as log2_
-from fastgrad.functions.elementwise import log_ as log_
+def log10_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `log10`."""
+def log1p_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `log1p`."""
+def log2_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `log2`."""
+def log_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `log`."""
 from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
@@ -143,7 +174,8 @@ from fastgrad.functions.memory_format import memory_format as memory_format
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook
-from fastgrad.functions.elementwise import neg_ as neg_
+def neg_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `neg`."""
 newaxis: None
 from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
@@ -153,12 +185,17 @@ pi: _float
 preserve_format: _memory_format
 from fastgrad import profiler as profiler
 from fastgrad.dtypes import promote_types as promote_types
-from fastgrad.functions.elementwise import rad2deg_ as rad2deg_
-from fastgrad.functions.elementwise import reciprocal_ as reciprocal_
-from fastgrad.functions.elementwise import relu_ as relu_
+def rad2deg_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `rad2deg`."""
+def reciprocal_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `reciprocal`."""
+def relu_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `relu`."""
 from fastgrad.functions.changing import resize_as_ as resize_as_
-from fastgrad.functions.elementwise import round_ as round_
-from fastgrad.functions.elementwise import rsqrt_ as rsqrt_
+def round_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `round`."""
+def rsqrt_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `rsqrt`."""
 from fastgrad.serialization import save as save
 from fastgrad.random import seed as seed
 from fastgrad import serialization as serialization
@@ -169,18 +206,27 @@ from fastgrad.autograd.modes import set_grad_enabled as set_grad_enabled
 from fastgrad.native.host.threads import set_num_threads as set_num_threads
 from fastgrad.formatting import set_printoptions as set_printoptions
 from fastgrad.random import set_rng_state as set_rng_state
-from fastgrad.functions.elementwise import sigmoid_ as sigmoid_
-from fastgrad.functions.elementwise import sin_ as sin_
-from fastgrad.functions.elementwise import sinc_ as sinc_
-from fastgrad.functions.elementwise import sinh_ as sinh_
+def sigmoid_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `sigmoid`."""
+def sin_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `sin`."""
+def sinc_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `sinc`."""
+def sinh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `sinh`."""
 from fastgrad import special as special
-from fastgrad.functions.elementwise import sqrt_ as sqrt_
-from fastgrad.functions.elementwise import square_ as square_
+def sqrt_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `sqrt`."""
+def square_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `square`."""
 strided: _layout
-from fastgrad.functions.elementwise import tan_ as tan_
-from fastgrad.functions.elementwise import tanh_ as tanh_
+def tan_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `tan`."""
+def tanh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `tanh`."""
 from fastgrad import testing as testing
-from fastgrad.functions.elementwise import trunc_ as trunc_
+def trunc_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `trunc`."""
 uint16: _dtype
 uint32: _dtype
 uint64: _dtype
@@ -190,8 +236,10 @@ from fastgrad import version as version
 from fastgrad import viz as viz
 from fastgrad.func.mapping import vmap as vmap
 from fastgrad.warm import warmup as warmup
-from fastgrad.functions.elementwise import xlogy_ as xlogy_
-from fastgrad.tensor.changes import zero_ as zero_
+def xlogy_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""In-place form of `xlogy`."""
+def zero_(self: _Tensor) -> _Tensor:
+    r"""Set all elements to zero."""
 def is_tensor(obj: object) -> _bool: ...
 def abs(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The absolute value; at zero its gradient is zero."""

@@ -34,7 +34,7 @@ NAMED = {"Tensor": "fastgrad.tensor", "Size": "fastgrad.tensor.size", "Generator
 TENSOR, NUMBER = "_Tensor", "_int | _float | _complex"
 SCALAR, DIM = f"{TENSOR} | {NUMBER}", "_int | _Sequence[_int]"
 ARGUMENTS = {
-    TENSOR: "input tensor tensor1 tensor2 mat mat1 mat2 vec vec1 vec2 batch1 batch2 index source mask target weight "
+    TENSOR: "self input tensor tensor1 tensor2 mat mat1 mat2 vec vec1 vec2 batch1 batch2 index source mask target weight "
     "x1 x2 w_ih w_hh first second indices input1 input2 query key anchor positive negative logits sorted_sequence "
     "boundaries test_elements A B LU_data LU_pivots",
     f"{TENSOR} | None": "bias running_mean running_var b_ih b_hh hx attn_mask key_padding_mask pos_weight weights "
@@ -302,6 +302,10 @@ def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) 
         found = getattr(module, name)
         if isinstance(found, types.ModuleType):
             stub.lines.append(f"from {module.__name__} import {name} as {name}")
+        elif inspect.isfunction(found) and getattr(sys.modules[found.__module__], name, None) is not found:
+            stub.function(name, found)  # a method as a function
+        elif isinstance(found, type) and found.__module__ == module.__name__:  # made at run time
+            stub.lines.append(f"class {name}(_Tensor): ...")
         elif isinstance(found, type) or inspect.isfunction(found):
             stub.lines.append(f"from {found.__module__} import {found.__name__} as {name}")
         elif type(found).__module__ == "builtins":

@@ -214,7 +214,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             raise TypeError(f"tensor(): a complex number has no place in a tensor of dtype {dtype}")
         if isinstance(data, int) and not LEAST <= data < LIMIT << (code == UINT64):
             raise ValueError(f"tensor(): {TOO_LONG}, the number is {data}")  # as PyTorch says it of sizes
-        if code == UINT64 and data < 0:
+        if code == UINT64 and isinstance(data, (int, float)) and data < 0:
             raise OverflowError(f"tensor(): can't convert negative int to unsigned: {data}")
         out = rt.number(*number_parts(data, "tensor", code), code, device_code(device))
         return finish(out, requires_grad)
