@@ -35,7 +35,7 @@ FRAMES = (
     multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
-    framed.SEARCH, norm_gradients.NORM_GRADIENTS, sorting.SORTING,
+    framed.SAMPLE, framed.SEARCH, norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD, fused.FUSED_ROWS, hooks.HOOK,
 )  # fmt: skip
