@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import fastgrad as fg
+from fastgrad.distributions.utils import linalg
 
 __all__ = [
     "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
@@ -326,7 +327,7 @@ class _PositiveSemidefinite(_Symmetric):
         checked = super().check(value)
         if not checked.all():
             return checked
-        return (fg.linalg.eigvalsh(value.detach()) >= 0).all(-1)
+        return (linalg.eigvalsh(value.detach()) >= 0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
@@ -334,7 +335,7 @@ class _PositiveDefinite(_Symmetric):
         checked = super().check(value)
         if not checked.all():
             return checked
-        return fg.linalg.cholesky_ex(value.detach()).info == 0
+        return linalg.cholesky_ex(value.detach()).info == 0
 
 
 class _Joined(Constraint):

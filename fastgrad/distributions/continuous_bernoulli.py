@@ -77,6 +77,8 @@ class ContinuousBernoulli(OneParameter, ExponentialFamily):
     def _cont_bern_log_norm(self) -> Any:
         away, p = self._steady()
         odds = fg.log1p(-p) - fg.log(p)
+        below: Any
+        above: Any
         below, above = fg.where(p <= 0.5, p, 0.0), fg.where(p >= 0.5, p, 1.0)
         divisor = fg.where(p <= 0.5, fg.log1p(-2.0 * below), fg.log(2.0 * above - 1.0))
         x = (self.probs - 0.5).pow(2)

@@ -14,7 +14,7 @@ from fastgrad.distributions.multivariate_normal import (
     eye_like,
     half_log_det,
 )
-from fastgrad.distributions.utils import lazy_property, standard_normal
+from fastgrad.distributions.utils import lazy_property, linalg, standard_normal
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -75,7 +75,7 @@ class LowRankMultivariateNormal(Distribution):
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         scaled = cov_factor.transpose(-2, -1) / cov_diag.unsqueeze(-2)
         capacitance = scaled @ cov_factor
-        self._capacitance_tril = fg.linalg.cholesky(capacitance + eye_like(capacitance))
+        self._capacitance_tril = linalg.cholesky(capacitance + eye_like(capacitance))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance, base=LowRankMultivariateNormal)
@@ -108,7 +108,7 @@ class LowRankMultivariateNormal(Distribution):
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         inner = scaled @ scaled.transpose(-2, -1)
-        return self._square(root * fg.linalg.cholesky(inner + eye_like(inner)))
+        return self._square(root * linalg.cholesky(inner + eye_like(inner)))
 
     @lazy_property
     def covariance_matrix(self) -> Any:
@@ -121,7 +121,7 @@ class LowRankMultivariateNormal(Distribution):
         """The inverse of the covariance."""
         diag = self._unbroadcasted_cov_diag
         scaled = self._unbroadcasted_cov_factor.transpose(-2, -1) / diag.unsqueeze(-2)
-        a = fg.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
+        a = linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
         return self._square(fg.diag_embed(diag.reciprocal()) - a.transpose(-2, -1) @ a)
 
     def rsample(self, sample_shape: Any = ()) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import fastgrad as fg
 from fastgrad.distributions import constraints
 from fastgrad.distributions.distribution import Distribution
-from fastgrad.distributions.utils import lazy_property, standard_normal
+from fastgrad.distributions.utils import lazy_property, linalg, standard_normal
 
 __all__ = ["MultivariateNormal"]
 
@@ -22,7 +22,7 @@ def batch_mahalanobis(tril: Any, x: Any) -> Any:
     """``x^T (L L^T)^-1 x`` for lower triangular L."""
     shape = fg.broadcast_shapes(tuple(tril.shape[:-2]), tuple(x.shape[:-1]))
     n = tril.shape[-1]
-    solved = fg.linalg.solve_triangular(
+    solved = linalg.solve_triangular(
         tril.expand(*shape, n, n), x.expand(*shape, n).unsqueeze(-1), upper=False
     )
     return solved.square().sum((-2, -1))
@@ -40,14 +40,14 @@ def eye_like(matrix: Any) -> Any:
 
 def precision_to_scale_tril(precision: Any) -> Any:
     """The lower Cholesky factor of the inverse: that of the matrix turned by half, turned back and inverted."""
-    turned = fg.linalg.cholesky(fg.flip(precision, (-2, -1)))
+    turned = linalg.cholesky(fg.flip(precision, (-2, -1)))
     upper = fg.flip(turned, (-2, -1)).transpose(-2, -1)
-    return fg.linalg.solve_triangular(upper, eye_like(precision).expand(upper.shape), upper=False)
+    return linalg.solve_triangular(upper, eye_like(precision).expand(upper.shape), upper=False)
 
 
 def inverse_of_factored(tril: Any) -> Any:
     """``(L L^T)^-1``."""
-    inverse = fg.linalg.solve_triangular(tril, eye_like(tril).expand(tril.shape), upper=False)
+    inverse = linalg.solve_triangular(tril, eye_like(tril).expand(tril.shape), upper=False)
     return inverse.transpose(-2, -1) @ inverse
 
 
@@ -116,7 +116,7 @@ class MultivariateNormal(Distribution):
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = fg.linalg.cholesky(covariance_matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = precision_to_scale_tril(precision_matrix)
 

@@ -63,7 +63,7 @@ class VonMises(Distribution):
             while not done.all():
                 u1, u2, u3 = uniform((3, *shape), r).unbind()
                 z = fg.cos(math.pi * u1)
-                f = (1 + r * z) / (r + z)
+                f: Any = (1 + r * z) / (r + z)
                 c = kappa * (r - f)
                 accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
                 x = fg.where(accept & ~done, (u3 - 0.5).sign() * f.acos(), x)

@@ -69,8 +69,8 @@ class Weibull(TransformedDistribution):
 
     @property
     def variance(self) -> Any:
-        first = fg.exp(fg.lgamma(1 + 2 * self.concentration_reciprocal))
-        second = fg.exp(2 * fg.lgamma(1 + self.concentration_reciprocal))
+        first = fg.lgamma(1 + 2 * self.concentration_reciprocal).exp()
+        second = (fg.lgamma(1 + self.concentration_reciprocal) * 2).exp()
         return self.scale.pow(2) * (first - second)
 
     def entropy(self) -> Any:

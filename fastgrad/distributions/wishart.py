@@ -15,7 +15,7 @@ from fastgrad.distributions.multivariate_normal import (
     inverse_of_factored,
     precision_to_scale_tril,
 )
-from fastgrad.distributions.utils import is_scalar, lazy_property, standard_normal
+from fastgrad.distributions.utils import is_scalar, lazy_property, linalg, standard_normal
 
 __all__ = ["Wishart"]
 
@@ -99,7 +99,7 @@ class Wishart(ExponentialFamily):
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = fg.linalg.cholesky(covariance_matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = precision_to_scale_tril(precision_matrix)
         self._dist_chi2 = self._chi2()
@@ -192,7 +192,7 @@ class Wishart(ExponentialFamily):
         inverse = inverse_of_factored(tril)
         trace = (inverse * value.transpose(-2, -1)).sum((-2, -1))
         first = -nu * (p * math.log(2) / 2 + half_log_det(tril)) - fg.mvlgamma(nu / 2, p)
-        return first + (nu - p - 1) / 2 * fg.linalg.slogdet(value).logabsdet - trace / 2
+        return first + (nu - p - 1) / 2 * linalg.slogdet(value).logabsdet - trace / 2
 
     def entropy(self) -> Any:
         nu, p = self.df, self._event_shape[-1]
@@ -207,4 +207,4 @@ class Wishart(ExponentialFamily):
     def _log_normalizer(self, x: Any, y: Any) -> Any:  # type: ignore[override]
         p = self._event_shape[-1]
         moved = y + (p + 1) / 2
-        return moved * (-fg.linalg.slogdet(-2 * x).logabsdet + math.log(2) * p) + fg.mvlgamma(moved, p)
+        return moved * (-linalg.slogdet(-2 * x).logabsdet + math.log(2) * p) + fg.mvlgamma(moved, p)
