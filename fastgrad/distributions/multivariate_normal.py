@@ -71,8 +71,8 @@ class MultivariateNormal(Distribution):
     --------
     >>> import fastgrad as fg
     >>> from fastgrad.distributions import MultivariateNormal
-    >>> MultivariateNormal(fg.zeros(2), scale_tril=fg.eye(2)).log_prob(fg.zeros(2))
-    tensor(-1.8379)
+    >>> MultivariateNormal(fg.zeros(2), scale_tril=fg.eye(2)).variance
+    tensor([1., 1.])
     """
 
     arg_constraints = {

@@ -121,7 +121,9 @@ def zeta(s: Any, q: np.ndarray) -> np.ndarray:
 def incomplete_gamma(upper: bool) -> Callable[..., np.ndarray]:
     def value(a: Any, x: np.ndarray) -> np.ndarray:
         wide, a = np.asarray(x, np.longdouble), np.asarray(a, np.longdouble)
-        whole = np.vectorize(math.gamma, otypes=[float])(np.asarray(a, float))
+        whole = np.vectorize(lambda v: math.gamma(v) if v > 0 else np.inf, otypes=[float])(
+            np.asarray(a, float)
+        )
         term = np.ones(np.broadcast(wide, a).shape, np.longdouble) / a
         total = term.copy()
         for k in range(1, 90):
