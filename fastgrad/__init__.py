@@ -103,6 +103,7 @@ if _TYPE_CHECKING:
     from fastgrad import (
         accelerator,
         backends,
+        distributions,
         fft,
         func,
         optim,
@@ -121,6 +122,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
     (
         "accelerator",
         "backends",
+        "distributions",
         "fft",
         "func",
         "optim",
@@ -191,6 +193,7 @@ __all__ = [
     "complex64",
     "complex128",
     "can_cast",
+    "distributions",
     "dtype",
     "e",
     "enable_grad",

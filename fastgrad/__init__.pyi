@@ -98,6 +98,7 @@ def deg2rad_(self: _Tensor) -> _Tensor:
 def detach_(self: _Tensor) -> _Tensor:
     r"""Forget the history, in place."""
 from fastgrad.places import device as device
+from fastgrad import distributions as distributions
 double: _dtype
 from fastgrad.dtypes import dtype as dtype
 e: _float
@@ -341,6 +342,8 @@ def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator 
     r"""Ones with the probabilities that the elements are, and zeros."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     r"""How often each non-negative integer stands in a vector."""
+def binomial(count: _Tensor, prob: _Tensor, generator: _Generator | None = None) -> _Tensor:
+    r"""How many of so many trials succeed."""
 def bitwise_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits that both integers have; of masks, where both hold."""
 def bitwise_left_shift(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -568,6 +571,10 @@ def hypot(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _fl
     r"""``sqrt(input ** 2 + other ** 2)``, without overflow."""
 def i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
+def igamma(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The regularised lower incomplete gamma function: that of `input` up to `other`, over the whole one."""
+def igammac(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
 def imag(input: _Tensor) -> _Tensor:
     r"""The imaginary parts, as a view."""
 def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
@@ -802,6 +809,8 @@ def pixel_shuffle(input: _Tensor, upscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C r r, H, W) as ones of shape (..., C, H r, W r) (Shi et al. 2016)."""
 def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C, H r, W r) as ones of shape (..., C r r, H, W): the inverse of `pixel_shuffle`."""
+def poisson(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
+    r"""Counts of the Poisson distribution, each with the rate that an element is."""
 def polar(abs: _Any, angle: _Any) -> _Tensor:
     r"""Complex numbers of their absolute values and angles in radians, ``abs * exp(1j * angle)``."""
 def polygamma(n: _int, input: _Tensor) -> _Tensor:

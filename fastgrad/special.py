@@ -23,6 +23,7 @@ erf, erfc, erfinv, exp2, expm1, log1p, sinc, xlogy, i0, digamma = (
     getattr(elementwise, name)
     for name in ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "sinc", "xlogy", "i0", "digamma")
 )
+gammainc, gammaincc = elementwise.igamma, elementwise.igammac
 expit, gammaln, psi = elementwise.sigmoid, elementwise.lgamma, elementwise.digamma
 logit, polygamma, multigammaln = pointwise.logit, pointwise.polygamma, pointwise.mvlgamma
 softmax, log_softmax, logsumexp = reduce.softmax, reduce.log_softmax, reduce.logsumexp
@@ -55,6 +56,8 @@ __all__ = [
     "exp2",
     "expit",
     "expm1",
+    "gammainc",
+    "gammaincc",
     "gammaln",
     "i0",
     "i0e",

@@ -31,6 +31,10 @@ def expit(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logistic function, ``1 / (1 + exp(-input))``."""
 def expm1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(input) - 1``, exact near zero."""
+def gammainc(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The regularised lower incomplete gamma function: that of `input` up to `other`, over the whole one."""
+def gammaincc(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
 def gammaln(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the absolute value of the gamma function."""
 def i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:

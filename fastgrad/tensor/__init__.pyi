@@ -543,6 +543,14 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The modified Bessel function of the first kind of order 0."""
     def i0_(self) -> _Tensor:
         r"""In-place form of `i0`."""
+    def igamma(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+        r"""The regularised lower incomplete gamma function: that of `input` up to `other`, over the whole one."""
+    def igamma_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `igamma`."""
+    def igammac(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
+        r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
+    def igammac_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""In-place form of `igammac`."""
     @property
     def imag(self) -> _Tensor: ...
     def index_add(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:

@@ -118,6 +118,23 @@ def zeta(s: Any, q: np.ndarray) -> np.ndarray:
     return total + w**-s * (w / (s - 1) + 0.5 + s / w / 12 - s * (s + 1) * (s + 2) / w**3 / 720)
 
 
+def incomplete_gamma(upper: bool) -> Callable[..., np.ndarray]:
+    def value(a: Any, x: np.ndarray) -> np.ndarray:
+        wide, a = np.asarray(x, np.longdouble), np.asarray(a, np.longdouble)
+        whole = np.vectorize(lambda v: math.gamma(v) if v > 0 else np.inf, otypes=[float])(
+            np.asarray(a, float)
+        )
+        term = np.ones(np.broadcast(wide, a).shape, np.longdouble) / a
+        total = term.copy()
+        for k in range(1, 90):
+            term = term * wide / (a + k)
+            total += term
+        lower = wide**a * np.exp(-wide) * total / whole
+        return np.asarray(1 - lower if upper else lower)
+
+    return quiet(value)
+
+
 def polygamma(n: int, x: np.ndarray) -> np.ndarray:
     wide = np.asarray(x, np.longdouble)
     value = digamma(wide) if n == 0 else (-1) ** (n + 1) * math.factorial(n) * zeta(n + 1, wide)
@@ -243,6 +260,23 @@ GAMMA = [
         errors=[
             ErrorCase("p", RuntimeError, lambda lib, x: lib.mvlgamma(x, 0), (ones(2),), ("mvlgamma", "p"))
         ],
+    ),
+    *(
+        OpCase(
+            name,
+            lambda lib, a, x, name=name: getattr(lib, name)(a, x),
+            lambda rng, d: [
+                Sample((between(0.25, 6)(rng, a, d), positive(rng, b, d)))
+                for a, b in (((2, 3), (3,)), ((), (2,)))
+            ],
+            elementwise(incomplete_gamma(upper), result="float"),
+            differentiable=True,
+            grad_args=(1,),
+            empty=empty_pairs,
+            tolerances={"float32": (1e-5, 1e-6), "float64": (1e-11, 1e-12)},
+            torch_lacks=("gradients",),
+        )
+        for name, upper in (("igamma", False), ("igammac", True))
     ),
     OpCase(
         "special_zeta",

@@ -117,6 +117,11 @@ ELSEWHERE = {
     "rprop_step": "the optimizers: tests/optim",
     "asgd_step": "the optimizers: tests/optim",
     "asgd_rate": "the optimizers: tests/optim",
+    "_standard_gamma": "random numbers: tests/distributions/test_samples.py",
+    "_standard_gamma_grad": "random numbers: tests/distributions/test_samples.py",
+    "_dirichlet_grad": "random numbers: tests/distributions/test_samples.py",
+    "poisson": "random numbers: tests/distributions/test_samples.py",
+    "binomial": "random numbers: tests/distributions/test_samples.py",
     "norm_part": "clipping of gradients: tests/nn/test_clip_grad.py",
     "scale": "clipping of gradients: tests/nn/test_clip_grad.py",
     "clip": "clipping of gradients: tests/nn/test_clip_grad.py",
@@ -191,6 +196,11 @@ print(json.dumps([bench_ops.Forward.params, bench_ops.Gradients.params, idle]))
 UNUSED = {
     f"copy_from_{code}" for code in range(len(DTYPES)) if code not in WITHOUT_HALVES or code in SELDOM
 } | {
+    "_standard_gamma",
+    "_standard_gamma_grad",
+    "_dirichlet_grad",
+    "poisson",
+    "binomial",
     "ctc_loss",
     "ctc_loss_backward",
     "ctc_second_derivative",

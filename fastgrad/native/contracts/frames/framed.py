@@ -111,6 +111,15 @@ FFT_FROM_HALF = FRAMED.named(
     integers="rows length half scale", splits=(Split("rows", {"out": ("length",), "x": ("half",)}),),
 )  # fmt: skip
 
+# --- sampling --------------------------------------------------------------------------------------------------
+
+# Each element has its parameters, and a key that starts the stream of random numbers that it is made of.
+SAMPLE = FRAMED.named(
+    "sample", outputs={"out": writes("x.numel")},
+    inputs={"x": _in("x.numel"), "keys": _in("x.numel", element=INT64), "p": _in("x.numel")},
+    integers="", splits=(Split("x.numel", {"out": (), "x": (), "keys": (), "p": ()}),),
+)  # fmt: skip
+
 # --- searching -------------------------------------------------------------------------------------------------
 
 # Each row of boundaries is in order, or its sorter says in which places they would be; `per_row` values are sought in
