@@ -112,7 +112,7 @@ def eig(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     NotImplementedError
     """
     raise NotImplementedError(
-        "linalg.eig(): its results are complex, and there are no complex tensors; linalg.eigh is for symmetric matrices"
+        "linalg.eig(): there is no decomposition with complex results yet; linalg.eigh is for symmetric matrices"
     )
 
 
@@ -124,8 +124,7 @@ def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     NotImplementedError
     """
     raise NotImplementedError(
-        "linalg.eigvals(): its results are complex, and there are no complex tensors; linalg.eigvalsh is for symmetric "
-        "matrices"
+        "linalg.eigvals(): no decomposition with complex results yet; linalg.eigvalsh is for symmetric matrices"
     )
 
 

@@ -35,8 +35,8 @@ TENSOR, NUMBER = "_Tensor", "_int | _float | _complex"
 SCALAR, DIM = f"{TENSOR} | {NUMBER}", "_int | _Sequence[_int]"
 ARGUMENTS = {
     TENSOR: "self input tensor tensor1 tensor2 mat mat1 mat2 vec vec1 vec2 batch1 batch2 index source mask target "
-    "weight x1 x2 w_ih w_hh first second indices input1 input2 query key anchor positive negative logits sorted_sequence "
-    "boundaries test_elements A B LU_data LU_pivots",
+    "weight x1 x2 w_ih w_hh first second indices input1 input2 query key anchor positive negative logits "
+    "sorted_sequence boundaries test_elements A B LU_data LU_pivots",
     f"{TENSOR} | None": "bias running_mean running_var b_ih b_hh hx attn_mask key_padding_mask pos_weight weights "
     "fweights aweights bias_k bias_v static_k static_v in_proj_weight in_proj_bias q_proj_weight k_proj_weight "
     "v_proj_weight out_proj_bias sorter prepend append out out_proj_weight",

@@ -8,7 +8,6 @@ Examples
 tensor(0.5000)
 """
 
-from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.distributions import constraints, transforms
 from fastgrad.distributions.bernoulli import Bernoulli
 from fastgrad.distributions.beta import Beta
@@ -76,6 +75,7 @@ from fastgrad.distributions.uniform import Uniform
 from fastgrad.distributions.von_mises import VonMises
 from fastgrad.distributions.weibull import Weibull
 from fastgrad.distributions.wishart import Wishart
+from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
     "AbsTransform",

@@ -15,8 +15,7 @@ from tests.distribution_cases import CASES, MATRICES, Case, identity, made, valu
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
-HAS_LINALG = hasattr(fg.linalg, "cholesky_ex") and hasattr(fg.linalg, "solve_triangular")
-ALL = CASES + (MATRICES if HAS_LINALG else [])
+ALL = CASES + MATRICES
 
 
 def same(ours: Any, theirs: Any, what: str = "", tolerance: float = 1e-7) -> None:

@@ -12,7 +12,6 @@ from fastgrad import distributions as D  # noqa: N812 - as programs call it
 from fastgrad.functions import draws
 from tests.distribution_cases import CASES, MATRICES, identity, made
 
-HAS_LINALG = hasattr(fg.linalg, "cholesky_ex") and hasattr(fg.linalg, "solve_triangular")
 COUNT = 20000
 
 
@@ -67,7 +66,7 @@ def test_counts_by_their_probabilities():
 
 
 @pytest.mark.parametrize(
-    "case", CASES + (MATRICES if HAS_LINALG else []), ids=identity
+    "case", CASES + MATRICES, ids=identity
 )  # fmt: skip
 def test_moments(case):
     """Of what has any, over samples."""

@@ -14,7 +14,6 @@ from fastgrad.distributions import biject_to, constraints, transform_to, transfo
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
-HAS_LINALG = hasattr(fg.linalg, "cholesky_ex")
 MATRIX = [[0.5, -1.0, 2.0], [0.25, 0.75, -0.5], [1.0, -0.25, 0.1]]
 UNIT = [[0.5, 0.25, 0.2], [0.25, 0.75, 0.5], [0.1, 0.25, 0.1]]
 
@@ -53,8 +52,7 @@ def makers():
         ),
         MATRIX,
     )
-    if HAS_LINALG:
-        yield lambda t, lib: t.PositiveDefiniteTransform(), MATRIX
+    yield lambda t, lib: t.PositiveDefiniteTransform(), MATRIX
 
 
 def outcome(call):
@@ -122,7 +120,7 @@ def test_constraints():
         assert outcome(lambda c=ours: c.event_dim) == outcome(lambda c=theirs: c.event_dim)
         assert outcome(lambda c=ours: c.is_discrete) == outcome(lambda c=theirs: c.is_discrete)
     names = ["lower_triangular", "lower_cholesky", "corr_cholesky", "square", "symmetric"]
-    for name in names + (["positive_definite", "positive_semidefinite"] if HAS_LINALG else []):
+    for name in [*names, "positive_definite", "positive_semidefinite"]:
         ours, theirs = getattr(constraints, name), getattr(torch.distributions.constraints, name)
         for matrix in square:
             assert ours.check(fg.tensor(matrix)).item() == theirs.check(torch.tensor(matrix)).item(), (

@@ -20,6 +20,8 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = {
     "LazyConv2d unbatched": ((4, 2), {"dilation": 2}, (3, 4, 4)),
     "LazyConvTranspose1d": ((4, 2, 2, 0, 1, 2), {"dilation": 2}, (2, 6, 5)),
     "LazyConvTranspose2d": ((4, 2), {"output_padding": 1, "stride": 2}, (2, 3, 4, 4)),
+    "LazyConv3d": ((4, (1, 2, 1)), {"bias": False, "padding": (0, 1, 0)}, (2, 3, 3, 4, 3)),
+    "LazyConvTranspose3d": ((4, 2), {"stride": 2}, (2, 3, 3, 2, 3)),
     "LazyBatchNorm1d": ((), {}, (4, 3)),
     "LazyBatchNorm1d plain": ((1e-3, None), {"affine": False}, (4, 3, 2)),
     "LazyBatchNorm2d": ((), {"bias": False}, (2, 3, 4, 4)),
@@ -43,7 +45,7 @@ def value(lib: ModuleType, case: str) -> Any:
 def test_all_are_tried():
     assert {case.split()[0] for case in CASES} == {
         name for name in fg.nn.__all__ if name.startswith("Lazy")
-    } - {"LazyConv3d", "LazyConvTranspose3d", "LazyModuleMixin"}
+    } - {"LazyModuleMixin"}
 
 
 @pytest.mark.parity

@@ -9,7 +9,15 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import tensor
 from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from fastgrad.nn.modules.conv import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Size
+from fastgrad.nn.modules.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    Size,
+)
 from fastgrad.nn.modules.instances import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from fastgrad.nn.modules.lazy import LazyModuleMixin
 from fastgrad.nn.modules.linear import Linear
@@ -200,6 +208,12 @@ class LazyConv2d(_Straight, Conv2d):  # type: ignore[misc]
     cls_to_become = Conv2d
 
 
+class LazyConv3d(_Straight, Conv3d):  # type: ignore[misc]
+    """A `Conv3d` that takes ``in_channels`` from the first input; see `LazyConv1d`."""
+
+    cls_to_become = Conv3d
+
+
 class LazyConvTranspose1d(_Transposed, ConvTranspose1d):  # type: ignore[misc]
     """A `ConvTranspose1d` that takes ``in_channels`` from the first input; see `LazyConv1d`."""
 
@@ -210,6 +224,12 @@ class LazyConvTranspose2d(_Transposed, ConvTranspose2d):  # type: ignore[misc]
     """A `ConvTranspose2d` that takes ``in_channels`` from the first input; see `LazyConv1d`."""
 
     cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_Transposed, ConvTranspose3d):  # type: ignore[misc]
+    """A `ConvTranspose3d` that takes ``in_channels`` from the first input; see `LazyConv1d`."""
+
+    cls_to_become = ConvTranspose3d
 
 
 class _LazyNorm(LazyModuleMixin):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Any, TypeVar
 
+from fastgrad import linalg
 from fastgrad.autograd.modes import no_grad
 from fastgrad.dtypes import finfo
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.functions.creation import eye, randn
 from fastgrad.functions.likeness import zeros_like
+from fastgrad.functions.orthogonal import geqrf
 from fastgrad.functions.shape import cat
 from fastgrad.nn.functional.normalization import normalize
 from fastgrad.nn.modules.module import Module
-from fastgrad.nn.utils.decompositions import decomposition
 from fastgrad.nn.utils.parametrize import register_parametrization
 from fastgrad.nn.utils.spectral_norm import as_matrix, need_iterations, unit_vector, usual_dim
 from fastgrad.nn.utils.weight_norm import WHOLE, norm_except_dim
@@ -48,7 +49,7 @@ def _is_orthogonal(matrix: Any) -> bool:
 
 def _orthogonalized(matrix: Any) -> Any:
     """The factor Q of ``A = Q R`` where the diagonal of R is not negative; of a matrix at least as high as wide."""
-    q, r = decomposition("qr", "orthogonal()")(matrix)
+    q, r = linalg.qr(matrix)
     return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
 
 
@@ -83,20 +84,18 @@ class _Orthogonal(Module):
             x = cat([x, x.new_zeros((*x.shape[:-2], n, n - k))], -1)
         skew = x - (x.mH if x.dtype.is_complex else x.mT)
         if self.orthogonal_map is _OrthMaps.matrix_exp:
-            q = decomposition("matrix_exp", "orthogonal(orthogonal_map='matrix_exp')")(skew)
+            q = linalg.matrix_exp(skew)
         else:
             one = eye(n, dtype=skew.dtype, device=skew.device)
-            solve = decomposition("solve", "orthogonal(orthogonal_map='cayley')")
-            q = solve(one - skew * 0.5, one + skew * 0.5)
+            q = linalg.solve(one - skew * 0.5, one + skew * 0.5)
         return q if n == k else q[..., :k]
 
     def _of_reflections(self, x: Any) -> Any:
         vectors = x.tril(-1)
         factors = 2.0 / (1.0 + (vectors * vectors).sum(-2))
-        product = decomposition("householder_product", "orthogonal(orthogonal_map='householder')")
         # The diagonal has signs, which are constants.
         signs = x.detach().diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
-        return product(vectors, factors) * signs
+        return linalg.householder_product(vectors, factors) * signs
 
     @no_grad()
     def right_inverse(self, q: Any) -> Any:
@@ -128,7 +127,7 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _reflections(q: Any, wide: bool) -> Any:
-        reflections, factors = decomposition("geqrf", "orthogonal(use_trivialization=False)")(q)
+        reflections, factors = geqrf(q)
         diagonal = reflections.diagonal(dim1=-2, dim2=-1)
         # R is to have a positive diagonal; where there is no reflection, the sign is its own.
         signs = diagonal.sign()

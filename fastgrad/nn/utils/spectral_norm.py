@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from fastgrad import linalg
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_type
 from fastgrad.nn.functional.normalization import normalize
 from fastgrad.nn.modules.conv import _ConvNd
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter, UninitializedParameter
-from fastgrad.nn.utils.decompositions import decomposition
 
 __all__ = [
     "SpectralNorm",
@@ -101,8 +101,7 @@ class SpectralNorm:
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
         """A vector v for which u is the direction of ``W @ v`` and ``u @ W @ v`` the singular value."""
-        pinv = decomposition("pinv", "loading a state dict of the first version of spectral_norm")
-        v = pinv(matrix.t().mm(matrix)).mv(matrix.t().mv(u))
+        v = linalg.pinv(matrix.t().mm(matrix)).mv(matrix.t().mv(u))
         return v.mul_(target_sigma / u.dot(matrix.mv(v)))
 
     @staticmethod
