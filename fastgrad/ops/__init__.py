@@ -15,12 +15,14 @@ from fastgrad.ops import (
     dropout,
     elementwise,
     embedding,
+    formulas,
     fused,
     gamma,
     index,
     kernel_table,
     linalg,
     losses,
+    namespaces,
     native_hooks,
     normalization,
     optim,
@@ -96,12 +98,14 @@ __all__ = [
     "dropout",
     "elementwise",
     "embedding",
+    "formulas",
     "fused",
     "gamma",
     "index",
     "kernel_table",
     "linalg",
     "losses",
+    "namespaces",
     "native_hooks",
     "normalization",
     "optim",
@@ -119,3 +123,14 @@ __all__ = [
     "spread",
     "trigonometry",
 ]
+
+
+def __getattr__(name: str) -> namespaces.Namespace:
+    """A namespace of users' ops."""
+    found = namespaces.NAMESPACES.get(name)
+    if found is None:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}: no op is defined in a namespace of this name; "
+            "fastgrad.library.custom_op('namespace::name', ...) defines one"
+        )
+    return found
