@@ -90,12 +90,34 @@ with _collector_paused():
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
 if _TYPE_CHECKING:
-    from fastgrad import accelerator, backends, library, optim, profiler, serialization, special, testing, utils, viz
+    from fastgrad import (
+        accelerator,
+        backends,
+        library,
+        optim,
+        profiler,
+        serialization,
+        special,
+        testing,
+        utils,
+        viz,
+    )
     from fastgrad.serialization import load, save
     from fastgrad.warm import warmup
 
 _LATER: dict[str, str | None] = dict.fromkeys(
-    ("accelerator", "backends", "library", "optim", "profiler", "serialization", "special", "testing", "utils", "viz")
+    (
+        "accelerator",
+        "backends",
+        "library",
+        "optim",
+        "profiler",
+        "serialization",
+        "special",
+        "testing",
+        "utils",
+        "viz",
+    )
 ) | {"load": "serialization", "save": "serialization", "warmup": "warm"}
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
