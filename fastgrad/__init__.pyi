@@ -69,6 +69,7 @@ from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enable
 from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from fastgrad import library as library
 from fastgrad import linalg as linalg
 from fastgrad.serialization import load as load
 long: _dtype

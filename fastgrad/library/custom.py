@@ -56,6 +56,8 @@ class CustomOpDef:
         self._backward: Callable[..., Any] | None = None
         self._setup_context: Callable[..., Any] | None = None
         self._function = _function_of(self)
+        # A recording calls such an op again; one that gives numbers or changes memory it has to look into.
+        self._replayed = not schema.is_mutable and all(kind.startswith("Tensor") for kind in schema.returns)
         if function is not None:
             functools.update_wrapper(self, function, updated=())
 
@@ -91,10 +93,7 @@ class CustomOpDef:
         recorded = is_grad_enabled() and any(isinstance(v, TensorBase) and v.requires_grad for v in flat)
         if not self._opaque and self._backward is None:
             return self._run(values)
-        if recorded or rt.capturing():
-            if self._schema.is_mutable and not recorded:
-                with no_grad():
-                    return self._run(values)
+        if recorded or (self._replayed and rt.capturing()):
             call = _Call(spec)
             made = self._function.apply(*flat, call)
             return call.rebuilt(made)

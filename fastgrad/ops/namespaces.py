@@ -45,6 +45,11 @@ class Namespace:
         return f"<namespace {self._name} of ops: {', '.join(sorted(self._ops)) or 'none'}>"
 
 
+def table_of(namespace: str) -> dict[str, Any]:
+    """The ops of a namespace that exists, by name."""
+    return NAMESPACES[namespace]._ops
+
+
 def find(qualname: str) -> Any:
     """The op ``namespace::name``, or None."""
     namespace, _, name = qualname.partition("::")

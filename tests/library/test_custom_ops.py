@@ -154,6 +154,41 @@ def test_compiled():
             fg.testing.assert_close(compiled(given), (given * 2).sin() + 1)
 
 
+def by_name(x):
+    return fg.ops.tests_op.thrice(x)
+
+
+def test_compiled_calls_see_what_is_registered_anew():
+    def make(factor):
+        op = custom_op(
+            "tests_op::thrice", lambda x: x * factor, mutates_args=(), schema="(Tensor x) -> Tensor"
+        )
+        op.register_autograd(lambda ctx, g: g * factor)
+        return op
+
+    held = [make(3.0)]
+    for function in (by_name, lambda x: held[0](x)):
+        compiled, x = fg.compile(function), fg.ones(2, requires_grad=True)
+        held[0] = make(3.0)
+        for factor in (3.0, 3.0, 3.0, 4.0, 4.0, 4.0):
+            if factor != held[0](fg.ones(1)).item():
+                held[0] = make(factor)
+            y = compiled(x)
+            assert y.tolist() == [factor] * 2
+            assert fg.autograd.grad(y.sum(), x)[0].tolist() == [factor] * 2
+        held[0].register_kernel("cpu", lambda x: x * 5)
+        held[0].register_autograd(lambda ctx, g: g * 7)
+        y = compiled(x)
+        assert (y.tolist(), fg.autograd.grad(y.sum(), x)[0].tolist()) == ([5, 5], [7, 7])
+
+
+def test_numbers_that_a_compiled_call_gets():
+    custom_op("tests_op::total", lambda x: int(x.sum().item()), mutates_args=(), schema="(Tensor x) -> int")
+    compiled = fg.compile(lambda x: x * fg.ops.tests_op.total(x))
+    for k in range(5):
+        assert compiled(fg.full((2,), float(k))).tolist() == [2 * k * k] * 2
+
+
 def test_changes_in_place():
     @custom_op("tests_op::fill", mutates_args=("x",))
     def fill(x: Tensor, value: float) -> None:
