@@ -90,18 +90,8 @@ with _collector_paused():
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
 if _TYPE_CHECKING:
-    from fastgrad import (
-        accelerator,
-        backends,
-        library,
-        optim,
-        profiler,
-        serialization,
-        special,
-        testing,
-        utils,
-        viz,
-    )
+    from fastgrad import accelerator, backends, library
+    from fastgrad import optim, profiler, serialization, special, testing, utils, viz
     from fastgrad.serialization import load, save
     from fastgrad.warm import warmup
 

@@ -43,6 +43,10 @@ class CustomOpDef:
     def __init__(
         self, schema: Schema, function: Callable[..., Any] | None = None, opaque: bool = True
     ) -> None:
+        if not isinstance(schema, Schema):
+            raise TypeError(
+                "a CustomOpDef is made by fastgrad.library.custom_op(name, function, mutates_args=...)"
+            )
         self._schema = schema
         self._qualname = schema.name
         self._namespace, self._name = schema.name.split("::")

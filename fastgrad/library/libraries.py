@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -53,8 +54,6 @@ class Library:
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
-        self._defined: dict[str, CustomOpDef] = {}
-        self._defines = False
         if kind not in ("DEF", "FRAGMENT", "IMPL"):
             raise ValueError(f"Unsupported kind: {kind}")
         self.ns, self.kind, self.dispatch_key = need_namespace("Library", ns), kind, dispatch_key
@@ -66,7 +65,9 @@ class Library:
                     "your definitions in it, or use the kind 'FRAGMENT'"
                 )
             _definers.add(ns)
-            self._defines = True
+        self._defined: dict[str, CustomOpDef] = {}
+        self._forget = weakref.finalize(self, _forget, self._defined, ns if kind == "DEF" else None)
+        self._forget.atexit = False
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -84,6 +85,7 @@ class Library:
         RuntimeError
             For what is no schema, and for a name that the namespace has already.
         """
+        self._need_alive()
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
         if self.kind == "IMPL":
@@ -116,6 +118,7 @@ class Library:
         NotImplementedError
             For other keys.
         """
+        self._need_alive()
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if with_keyset:
@@ -144,17 +147,21 @@ class Library:
         """Refuse: there is no dispatcher to fall back from."""
         raise NotImplementedError("fallback(): an op of fastgrad runs its own implementation, or raises")
 
+    def _need_alive(self) -> None:
+        if not self._forget.alive:
+            raise AssertionError("Library object has been destroyed")
+
     def _destroy(self) -> None:
         """Forget the ops that the library defined."""
-        for name, op in self._defined.items():
-            namespaces.remove(name, op)
-        self._defined.clear()
-        if self._defines:
-            _definers.discard(self.ns)
-            self._defines = False
+        self._forget()
 
-    def __del__(self) -> None:
-        self._destroy()
+
+def _forget(defined: dict[str, CustomOpDef], namespace: str | None) -> None:
+    """Take ops that a library defined, and its namespace, out of the tables."""
+    for name, op in defined.items():
+        namespaces.remove(name, op)
+    defined.clear()
+    _definers.discard(namespace or "")
 
 
 _kept: dict[str, Library] = {}

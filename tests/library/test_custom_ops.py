@@ -463,6 +463,10 @@ def test_libraries():
     lib = None
     gc.collect()
     assert not hasattr(fg.ops, "tests_lib")
+    lib = library.Library("tests_lib", "DEF")
+    lib._destroy()
+    with pytest.raises(AssertionError, match="destroyed"):
+        lib.define("f() -> ()")
     library.Library("tests_lib", "DEF")._destroy()
 
 
@@ -491,6 +495,7 @@ def test_functions_that_define_and_register():
             NotImplementedError,
             "autocast",
         ),
+        (lambda: library.CustomOpDef("a::b"), TypeError, "is made by"),
         (lambda: library.get_ctx(), NotImplementedError, "symbolic"),
         (lambda: library.triton_op("tests_lib::t", twice), NotImplementedError, "Triton"),
         (lambda: library.wrap_triton(twice), NotImplementedError, "Triton"),
