@@ -113,7 +113,9 @@ def base(op: Op) -> str:
 
 def is_internal(name: str) -> bool:
     name = name.partition(".")[0]
-    own = name.startswith((PREFIX, LIBRARY))  # of hooks over elements and of users' ops, which tests have made
+    own = name.startswith(
+        (PREFIX, LIBRARY)
+    )  # of hooks over elements and of users' ops, which tests have made
     return own or name in FUSED or name.endswith("_backward") or name in SERVING or name in ELSEWHERE
 
 
