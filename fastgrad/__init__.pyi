@@ -158,6 +158,7 @@ from fastgrad.functions.memory_format import layout as layout
 def lcm_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `lcm`."""
 from fastgrad.functions.pointwise import ldexp_ as ldexp_
+from fastgrad import library as library
 from fastgrad import linalg as linalg
 from fastgrad.serialization import load as load
 def log10_(self: _Tensor) -> _Tensor:

@@ -44,6 +44,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.options import Option
 from fastgrad.nn.modules import module_hooks
 from fastgrad.nn.modules.module_hooks import CALL_STORES
+from fastgrad.ops.namespaces import NAMESPACES, table_of
 from fastgrad.optim import optimizer as optimizers
 
 _FLAGS = TENSOR.fields["flags"][0]
@@ -388,6 +389,11 @@ class Walk:
     def _module(self, module: types.ModuleType, name: str, names: list[str], path: str) -> None:
         if module.__name__ in _UNSTEADY or (module is np and "random" in names) or module is np.random:
             self.opaque.append(f"{name} in {path}, which gives other values at each call")
+        if module.__name__ in ("fastgrad", "fastgrad.ops"):  # ops of users may be defined anew
+            for space in NAMESPACES.keys() & set(names):
+                ops = table_of(space)
+                for op in sorted(ops.keys() & set(names)):
+                    self._item(ops, op, f"fastgrad.ops.{space}")
         if not _is_constant_module(module):
             for attribute in names:
                 if attribute in vars(module):

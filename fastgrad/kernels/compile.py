@@ -186,8 +186,8 @@ def stand_in(value: Any) -> Any:
 _loaded_hooks: dict[str, int] = {}  # addresses, by the names of units
 
 
-def formula_key(*functions: Any) -> str:
-    """A short text that tells the formulas of a hook from others.
+def formula_key(what: str, *functions: Any) -> str:
+    """A short text that tells formulas from others; `what` says whose they are.
 
     Raises
     ------
@@ -198,8 +198,8 @@ def formula_key(*functions: Any) -> str:
         return cache.hash_texts(by_value(functions))[:10]
     except TypeError as error:
         raise TypeError(
-            f"the key of native hook '{functions[0].__name__}' cannot hold its formula, {error}: it may read numbers, "
-            "strings, tuples of them, functions, and the vocabulary `m` and `c`"
+            f"the key of {what} cannot hold its formula, {error}: it may read numbers, strings, tuples of them, "
+            "functions, and the vocabulary `m` and `c`"
         ) from None
 
 

@@ -17,6 +17,7 @@ from fastgrad.ops import (
     elementwise,
     embedding,
     fft,
+    formulas,
     fused,
     gamma,
     grids,
@@ -25,6 +26,7 @@ from fastgrad.ops import (
     linalg,
     losses,
     matrices,
+    namespaces,
     native_hooks,
     normalization,
     optim,
@@ -108,6 +110,7 @@ __all__ = [
     "elementwise",
     "embedding",
     "fft",
+    "formulas",
     "fused",
     "gamma",
     "grids",
@@ -116,6 +119,7 @@ __all__ = [
     "linalg",
     "losses",
     "matrices",
+    "namespaces",
     "native_hooks",
     "normalization",
     "optim",
@@ -138,3 +142,14 @@ __all__ = [
     "systems",
     "trigonometry",
 ]
+
+
+def __getattr__(name: str) -> namespaces.Namespace:
+    """A namespace of users' ops."""
+    found = namespaces.NAMESPACES.get(name)
+    if found is None:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}: no op is defined in a namespace of this name; "
+            "fastgrad.library.custom_op('namespace::name', ...) defines one"
+        )
+    return found

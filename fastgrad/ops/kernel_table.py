@@ -61,6 +61,8 @@ class Kernel:
         Layout classes in which it is launched.
     hint : str, optional
         What to do where there is none for a dtype.
+    listed : bool
+        Whether it gets a row; one without is only compiled, to see whether that can be done.
     requires : str, optional
         ``module:function`` to call before the kernel's code is loaded: it makes the symbols visible that the code
         uses, and what it returns is part of the cache's key.
@@ -80,9 +82,10 @@ class Kernel:
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
         requires: str = "",
+        listed: bool = True,
         **options: Any,
     ) -> None:
-        if len(KERNELS) >= MAX_KERNELS:
+        if listed and len(KERNELS) >= MAX_KERNELS:
             raise RuntimeError(f"kernel table is full ({MAX_KERNELS} rows)")
         if (frame is None) == (formula is None):
             raise TypeError(f"kernel {name!r} needs either a formula or the declaration of its frame")
@@ -106,6 +109,8 @@ class Kernel:
             _check_formula(name, formula)
         self.id = len(KERNELS)
         self._described: set[int] = set()
+        if not listed:
+            return
         KERNELS.append(self)
         if (
             frame is not None

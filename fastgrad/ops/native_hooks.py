@@ -1,7 +1,6 @@
 """Hooks that are compiled code: the kernel that calls them, and ops of hooks over elements.
 
-An op of such a hook is declared when the first hook with its formula is made, and stays: the table has room for some
-seventy of them.
+An op of such a hook is declared when the first hook with its formula is made, and stays: see `ops.formulas`.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from types import FunctionType
 from typing import Any
 
 from fastgrad.errors import HOOKS_BY_CODE
-from fastgrad.kernels.compile import formula_key, hook_code
+from fastgrad.kernels.compile import hook_code
 from fastgrad.native.build.loader import rt, runtime_set_object
 from fastgrad.native.contracts.element_types import UINT8
 from fastgrad.native.contracts.frames.hooks import HOOK
 from fastgrad.native.contracts.limits import MAX_INPUTS
 from fastgrad.native.contracts.ops import FIRST
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.formulas import declared
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.registry import elementwise
 
 CALL_HOOK = Kernel("hook", "hooks:build", frame=HOOK, dtypes=(UINT8,))
 MAX_NUMBERS = MAX_INPUTS - 1
@@ -49,13 +47,11 @@ def formula_op(formula: FunctionType, derivative: FunctionType | None, n_numbers
     formula = _with_names(formula, names)
     derivative = derivative and _with_names(derivative, names)
     plain = re.sub(r"\W+", "_", formula.__name__)
-    name = f"{PREFIX}{plain}_{formula_key(formula, derivative)}"
-    op = BY_NAME.get(name)
-    if op is None:
-        op = elementwise(name, rule=FIRST, edges=1, called=plain, node="NativeHookBackward0")(formula)
-        if derivative is not None:
-            op.partial(op.inputs[0])(derivative)
-    return op
+    derivatives = {} if derivative is None else {names[0]: derivative}
+    return declared(
+        f"native hook '{formula.__name__}'", f"{PREFIX}{plain}", formula, derivatives,
+        rule=FIRST, edges=1, called=plain, node="NativeHookBackward0",
+    )  # fmt: skip
 
 
 def code_of(hook: Any, dtype: int) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from op_cases import OP_CASES
 
+from fastgrad.library.formulas import PREFIX as LIBRARY
 from fastgrad.native.contracts.element_types import DTYPES, SELDOM, WITHOUT_HALVES
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.native_hooks import PREFIX
@@ -141,7 +142,9 @@ def base(op: Op) -> str:
 
 def is_internal(name: str) -> bool:
     name = name.partition(".")[0]
-    own = name.startswith(PREFIX)  # that of a hook over elements, which tests have made
+    own = name.startswith(
+        (PREFIX, LIBRARY)
+    )  # of hooks over elements and of users' ops, which tests have made
     return own or name in FUSED or name.endswith("_backward") or name in SERVING or name in ELSEWHERE
 
 
