@@ -80,7 +80,9 @@ def test_gradients(case: Case):
     second.sum().backward()
     for a, b in zip(ours, theirs, strict=True):
         assert (a.grad is None) == (b.grad is None)
-        if a.grad is not None:
+        if a.grad is not None and case.name == "Wishart" and "scale_tril" in case.params and a.dim() > 0:
+            same(a.grad.tril(), b.grad.tril(), "gradient")  # there is nothing above the diagonal
+        elif a.grad is not None:
             same(a.grad, b.grad, "gradient", 1e-5 if loose > 1e-7 else 1e-7)
     if isinstance(outcome(q.entropy), type) or not q.entropy().requires_grad:
         return
@@ -93,6 +95,7 @@ def test_gradients(case: Case):
             same(a.grad, b.grad, "gradient of the entropy")
 
 
+@pytest.mark.filterwarnings("ignore:Singular sample")  # of PyTorch's Wishart, for samples that are not
 @pytest.mark.parametrize("case", ALL, ids=identity)
 def test_shapes(case: Case):
     (p, _), (q, _) = made(fg, case), made(torch, case)
@@ -115,7 +118,8 @@ def test_shapes(case: Case):
 def test_validation(case: Case):
     """Parameters and values that are out of range are refused where PyTorch refuses them."""
     for name in case.params:
-        for bad in (-1.0, float("nan")):
+        # Whether a matrix of NaN can be factored says LAPACK.
+        for bad in (-1.0,) if case in MATRICES else (-1.0, float("nan")):
             if name in ("total_count", "dim"):
                 continue
             spoiled = case._replace(
