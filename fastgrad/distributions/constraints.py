@@ -280,7 +280,7 @@ class _Multinomial(Constraint):
 
 
 def _each_matrix(result: Any) -> Any:
-    return result.reshape(*result.shape[:-2], -1).all(-1)
+    return result.all(-1).all(-1)
 
 
 class _LowerTriangular(Constraint):
