@@ -9,7 +9,7 @@ from typing import Any
 import fastgrad as fg
 from fastgrad.nn import functional
 
-linalg: Any = fg.linalg
+linalg = fg.linalg
 euler_constant = 0.57721566490153286060
 
 __all__ = [
