@@ -20,6 +20,7 @@ from fastgrad.kernels.specialise import specialised
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX,
     DTYPES,
     FLOAT16,
     HALVES,
@@ -378,4 +379,5 @@ def _element(code: int) -> Element:
 def simulated() -> Target:
     """Kernels over the host's memory, in plain Python."""
     words = {name: globals()[name] for name in WORDS}
-    return Target({code: _element(code) for code in ELEMENTS}, words, lambda function: function, {})
+    elements = {code: _element(code) for code in ELEMENTS if code not in COMPLEX}
+    return Target(elements, words, lambda function: function, {})

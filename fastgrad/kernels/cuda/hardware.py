@@ -22,6 +22,7 @@ from fastgrad.kernels.cuda.device import ELEMENTS, Element, Target
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX,
     DTYPES,
     FLOAT16,
     FLOAT32,
@@ -482,5 +483,5 @@ def _element(code: int, rounding: half_ir.Instruction | None) -> Element:
 def target(rounds_bfloat16: bool) -> Target:
     """Kernels for GPUs that have an instruction which rounds to bfloat16, or for those that have none."""
     roundings = {FLOAT16: half_ir.truncated, BFLOAT16: _rounded_to_bfloat16 if rounds_bfloat16 else None}
-    elements = {code: _element(code, roundings.get(code)) for code in ELEMENTS}
+    elements = {code: _element(code, roundings.get(code)) for code in ELEMENTS if code not in COMPLEX}
     return Target(elements, words(FLOAT32), device_function, {})
