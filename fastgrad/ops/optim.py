@@ -70,7 +70,9 @@ class MultiTensorOp(Op):
 
     def options_in(self, group: dict[str, Any]) -> list[Any]:
         """The settings, but for flags, from the options of a group of parameters."""
-        return [group[key] if item < 0 else group[key][item] for key, item, _ in self._places.values()]
+        return [
+            group[key] if item < 0 else _of_pair(group[key], item) for key, item, _ in self._places.values()
+        ]
 
     def __call__(
         self,
@@ -118,6 +120,11 @@ class MultiTensorOp(Op):
                         apply(self.id, len(groups), 0, *groups, *attrs)
         if tape is not None and of is not None:
             tape.note_settings(first, Settings(self.kernel, *of, self._places))
+
+
+def _of_pair(pair: Any, item: int) -> Any:
+    first, second = pair  # whatever is no pair raises as unpacking does
+    return second if item else first
 
 
 def _unnoted_bits(value: Any) -> int:

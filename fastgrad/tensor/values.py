@@ -19,6 +19,15 @@ _DEVICE, _NUMEL = TENSOR.fields["device"][0], TENSOR.fields["numel"][0]
 _field, _item = rt.field, rt.item
 
 
+def _real(value: Any, kind: str) -> Any:
+    """A number as a real one, which `kind` of numbers is to hold."""
+    if not isinstance(value, builtins.complex):
+        return value
+    if value.imag != 0:
+        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+    return value.real
+
+
 class Values(Methods):
     """Elements, read."""
 
@@ -90,14 +99,6 @@ class Values(Methods):
             )
         return _item(self)
 
-    def _real_scalar(self, kind: str) -> Any:
-        value = self._scalar()
-        if not isinstance(value, builtins.complex):
-            return value
-        if value.imag != 0:
-            raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
-        return value.real
-
     def __bool__(self) -> builtins.bool:
         if _field(self, _NUMEL) != 1:
             count = "no values" if self.numel() == 0 else "more than one value"
@@ -105,13 +106,13 @@ class Values(Methods):
         return _item(self) != 0  # type: ignore[no-any-return]
 
     def __float__(self) -> builtins.float:
-        return builtins.float(self._real_scalar("double"))
+        return builtins.float(_real(self._scalar(), "double"))
 
     def __complex__(self) -> builtins.complex:
         return builtins.complex(self._scalar())
 
     def __int__(self) -> builtins.int:
-        return builtins.int(self._real_scalar("int64_t"))
+        return builtins.int(_real(self._scalar(), "int64_t"))
 
     def __index__(self) -> builtins.int:
         if self.dtype.inexact or self.numel() != 1:
