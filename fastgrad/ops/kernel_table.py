@@ -174,10 +174,9 @@ class Kernel:
 
     def advice(self, dtype: int, device: int = 0) -> str:
         """What to do with a tensor of a dtype that the kernel does not take."""
-        if device >= FIRST_GPU and dtype in SELDOM and dtype in self.dtypes:
-            return (
-                f"GPUs have no kernels for {DTYPES[dtype]}: move the operand to the CPU and convert it there"
-            )
+        if device >= FIRST_GPU and dtype in self.dtypes:
+            kind = "complex numbers" if self.is_complex(dtype) else DTYPES[dtype]
+            return f"GPUs have no kernels for {kind}: move the operands to the CPU with .cpu()"
         return self.hint or _conversion(dtype, self.dtypes)
 
     def need(self, dtype: int, form: int, device: int = 0) -> None:

@@ -237,9 +237,8 @@ def test_calls_of_the_driver_have_no_code():
 def test_what_there_is_no_kernel_of_is_said():
     for name in compilation.lacking(KERNELS):
         dtype = next(iter(ROWS[name].dtypes))
-        with pytest.raises(
-            NotImplementedError, match=f"no CUDA kernel for {name} .*move the operands to the CPU"
-        ):
+        said = "GPUs have no kernels for" if ROWS[name].is_complex(dtype) else f"no CUDA kernel for {name} "
+        with pytest.raises(NotImplementedError, match=f"{said}.*move the operands to the CPU"):
             compilation.built(ROWS[name], dtype, FLAT, "sm_90")
 
 

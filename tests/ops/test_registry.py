@@ -91,7 +91,6 @@ ELSEWHERE = {
     "imag_part": "the same",
     "complex": "the same",
     "polar": "the same",
-    "isreal": "the same",
     "sgn": "the same",
     "angle": "the same",
     "fft": "Fourier transforms: tests/ops/test_fft.py",
@@ -216,7 +215,7 @@ UNUSED = {
 }
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {
-    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
+    "conj", "real_part", "imag_part", "complex", "polar", "sgn", "abs.complex", "angle",
     "fft", "ifft", "rfft", "rfft_doubled", "irfft", "irfft_halved",
 }  # fmt: skip
 
