@@ -2,6 +2,7 @@
 
 from typing import Any as _Any
 
+from fastgrad.functions.arguments import need_type as _need_type
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn import functional, init, modules, utils
 from fastgrad.nn.modules import *  # noqa: F403 - `modules` lists its names; they are these
@@ -37,7 +38,7 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": None}})
     {'dtype': None, 'device': 'cpu'}
     """
-    given = {} if kwargs is None else kwargs
+    given = {} if kwargs is None else _need_type("factory_kwargs", kwargs, dict, "kwargs")
     unknown = given.keys() - {*_FACTORY, "factory_kwargs"}
     if unknown:
         raise TypeError(f"unexpected kwargs {unknown}")

@@ -218,7 +218,7 @@ class UninitializedTensorMixin:
         return f"<{type(self).__name__}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
+        if id(self) not in need_type("__deepcopy__", memo, dict, "memo"):
             kind, arguments = self._made_by()
             memo[id(self)] = kind(*arguments)
         return memo[id(self)]

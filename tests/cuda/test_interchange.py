@@ -11,7 +11,7 @@ import pytest
 import fastgrad as fg
 from fastgrad import capsules, dtypes
 from fastgrad.cuda import later, pinned
-from fastgrad.native.contracts.element_types import SELDOM
+from fastgrad.native.contracts.element_types import COMPLEX, SELDOM
 from tests.cuda.apart import STREAMS, ends
 
 pytestmark = pytest.mark.usefixtures("all_is_done")
@@ -93,7 +93,7 @@ def test_a_capsule_that_nobody_wants(driver):
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0, 3), (1, 4)])
-@pytest.mark.parametrize("dtype", [d for d in dtypes.SUPPORTED if d.code not in SELDOM], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in dtypes.SUPPORTED if d.code not in (*COMPLEX, *SELDOM)], ids=str)
 def test_a_capsule_that_goes_while_an_exception_is_on_its_way(driver, dtype, shape):
     before = fg.cuda.memory_allocated()
     x = fg.zeros(shape, dtype=dtype, device="cuda")
@@ -280,7 +280,7 @@ def test_who_takes_an_array_waits_for_its_stream(driver):
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ({"typestr": "<f3"}, TypeError), ({"typestr": ">f4"}, TypeError), ({"typestr": "<c8"}, TypeError),
+        ({"typestr": "<f3"}, TypeError), ({"typestr": ">f4"}, TypeError),
         ({"typestr": 3}, TypeError), ({"shape": 3}, TypeError), ({"shape": (1.5,)}, TypeError),
         ({"shape": (-1,)}, BufferError), ({"shape": (1,) * 9}, BufferError), ({"data": None}, TypeError),
         ({"data": ("x", False)}, TypeError), ({"strides": (2,)}, ValueError), ({"strides": (-4,)}, BufferError),

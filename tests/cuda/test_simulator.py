@@ -24,6 +24,7 @@ from fastgrad.native.contracts.element_types import (
     UINT8,
 )
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.limits import FIRST_GPU
 
 pytestmark = pytest.mark.cudasim
 
@@ -70,7 +71,7 @@ def result_of(name: str, dtype: int, count: int) -> np.ndarray:
 
 def dtypes_of(name: str) -> list[int]:
     """Those that GPUs have kernels for."""
-    return [dtype for dtype in ROWS[name].dtypes if dtype not in SELDOM]
+    return [dtype for dtype in ROWS[name].dtypes if ROWS[name].takes(dtype, FIRST_GPU)]
 
 
 CASES = [(name, dtype) for name in EVERYWHERE for dtype in dtypes_of(name)] + [

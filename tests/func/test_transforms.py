@@ -108,8 +108,8 @@ def test_modules_as_functions():
         func.functional_call(layer, (params, params), x)
     with pytest.raises(TypeError, match="Tensor"):
         func.functional_call(layer, {"0.weight": 3}, x)
-    with pytest.raises(AttributeError, match="no parameter"):
-        func.functional_call(layer, {"no": x}, x)
+    with pytest.raises(AttributeError, match="no"):
+        func.functional_call(layer, {"no.such": x}, x)
 
 
 def test_models_as_one():

@@ -404,7 +404,7 @@ def persistent(*parts: Any) -> bytes:
     ("parts", "message"),
     [
         (("storage", "float32", "0", "cpu"), "none of a storage"), (("other", "float32", "0", "cpu", 1), "'other'"),
-        (("storage", "int16", "0", "cpu", 2), "'int16', which is not supported"),
+        (("storage", "int4", "0", "cpu", 2), "'int4', which is not supported"),
         (("storage", "x", "0", "cpu", 2), "not supported"),
         (("storage", "float32", "0", "cpu", True), "none of a storage"),
     ],

@@ -85,6 +85,15 @@ def state_of_callable(function: Callable[..., Any]) -> dict[str, Any] | None:
 _DETAILS = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
 
+def needed(state: dict[str, Any], key: str) -> Any:
+    """What a state that is loaded has under a key; KeyError if it is of something else."""
+    if key not in state:
+        raise KeyError(
+            f"load_state_dict(): the state has no {key!r}: expected what state_dict of such a schedule gave"
+        )
+    return state[key]
+
+
 class LRScheduler:
     """Base class of schedules. A subclass defines `get_lr`.
 

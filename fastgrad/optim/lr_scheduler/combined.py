@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.optim.lr_scheduler.base import LRScheduler, set_value, values_of
+from fastgrad.optim.lr_scheduler.base import LRScheduler, needed, set_value, values_of
 from fastgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from fastgrad.optim.optimizer import Optimizer
 
@@ -45,7 +45,7 @@ class _Combined(LRScheduler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave, the schedules as well."""
         super().load_state_dict({**state_dict, "_schedulers": self._schedulers})
-        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+        for scheduler, state in zip(self._schedulers, needed(state_dict, "_schedulers"), strict=True):
             scheduler.load_state_dict(state)
 
 

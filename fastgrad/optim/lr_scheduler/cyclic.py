@@ -11,6 +11,7 @@ from fastgrad.optim.lr_scheduler.base import (
     cycles_beta1,
     need_nonzero,
     need_optimizer,
+    needed,
     per_group,
     set_momentum,
     set_value,
@@ -148,7 +149,7 @@ class CyclicLR(LRScheduler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` gave; the function stays."""
-        function, kept = self._scale_fn_custom, state_dict["_scale_fn_custom"]
+        function, kept = self._scale_fn_custom, needed(state_dict, "_scale_fn_custom")
         super().load_state_dict({**state_dict, "_scale_fn_custom": function})
         if kept is not None:
             vars(function).update(kept)

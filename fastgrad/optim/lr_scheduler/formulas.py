@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, per_group, state_of_callable
+from fastgrad.optim.lr_scheduler.base import LRScheduler, need_nonzero, needed, per_group, state_of_callable
 from fastgrad.optim.optimizer import Optimizer
 
 
@@ -36,7 +36,7 @@ class _OfFunctions(LRScheduler):
         """Take over what `state_dict` gave; functions stay."""
         lambdas = self.lr_lambdas
         super().load_state_dict({**state_dict, "lr_lambdas": lambdas})
-        for function, state in zip(lambdas, state_dict["lr_lambdas"], strict=True):
+        for function, state in zip(lambdas, needed(state_dict, "lr_lambdas"), strict=True):
             if state is not None:
                 vars(function).update(state)
 
