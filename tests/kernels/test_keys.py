@@ -22,7 +22,7 @@ from fastgrad.kernels.keys import by_value, globals_read, need_values
 from fastgrad.native.contracts.element_types import ANY_NUMBER, BOOL, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops import activations, kernel_table
+from fastgrad.ops import activations, kernel_table, optim_formulas
 from fastgrad.ops.kernel_table import KERNELS, Kernel
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
@@ -327,13 +327,18 @@ def test_a_key_covers_what_a_builder_imports():
         assert set(compilation.imported(text)) == found, path.name
 
 
-def test_the_key_of_an_optimizer_covers_its_flags(monkeypatch):
+def test_the_key_of_an_optimizer_covers_its_formula_and_its_flags(monkeypatch):
     hashed: list[set[str]] = []
     monkeypatch.setattr(compilation.cache, "hash_package", lambda *names: hashed.append(set(names)) or "")
     compilation.sources_key.__wrapped__("kernels/cpu/optim.py")
     [names] = hashed
-    assert {"kernels/cpu/optim.py", "kernels/vecmath.py", "native/contracts/ops.py"} <= names
+    assert {"kernels/cpu/optim.py", "kernels/steps.py", "kernels/vecmath.py"} <= names
     assert "kernels/cpu/conv.py" not in names
+    monkeypatch.undo()
+    kernel = BY_NAME["adam_step"].kernel
+    before = unit_name(kernel, FLOAT32, FLAT)
+    monkeypatch.setattr(optim_formulas, "MAXIMIZE", 64)
+    assert unit_name(kernel, FLOAT32, FLAT) != before
 
 
 def test_a_cell_has_a_name_of_its_own():
