@@ -122,7 +122,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     current = _need_level(level)
     for name, x in (("primal", tensor), ("tangent", tangent)):
         if not x.dtype.is_floating_point:
-            raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+            raise ValueError(f"Expected {name} to be floating point, but got: {x.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "

@@ -180,7 +180,7 @@ def _saved(node: Any, place: int) -> Any:
         number = value is not None and rt.field(value, _TENSOR_FLAGS) & WRAPPED_NUMBER
         return value.item() if number else value
     value, number = saved_value(node, place), place - SAVED_INPUTS
-    recorded = value is not None and value.is_floating_point() and number < rt.node_field(node, _N_OUT)
+    recorded = value is not None and value.dtype.inexact and number < rt.node_field(node, _N_OUT)
     return rt.attach_output(node, number, value) if recorded else value
 
 

@@ -153,6 +153,11 @@ def elementwise(c: Call) -> Any:
     return c.again(xs, *c.ints)
 
 
+def _category(dtype: dtypes.dtype) -> tuple[bool, bool, bool]:
+    """The kind of numbers of a dtype, greater for wider ones."""
+    return dtype.is_complex, dtype.inexact, dtype is not dtypes.bool_
+
+
 def _promote(c: Call, xs: list[Any], operands: Sequence[int]) -> None:
     """Cast operands to the dtype that one element gives: with the batch in front, a 0-dim tensor has a dimension."""
     plain = [k for k in operands if not _field(c.given[k], _FLAGS) & WRAPPED_NUMBER]
@@ -165,10 +170,7 @@ def _promote(c: Call, xs: list[Any], operands: Sequence[int]) -> None:
     for k in plain:
         if k not in most:
             found = c.given[k]
-            if (found.dtype.is_floating_point, found.dtype is not dtypes.bool_) > (
-                target.is_floating_point,
-                target is not dtypes.bool_,
-            ):
+            if _category(found.dtype) > _category(target):
                 target = found.dtype
     for k in plain:
         xs[k] = cast(xs[k], target)

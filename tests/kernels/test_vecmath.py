@@ -476,8 +476,8 @@ def _arity(name):
     return {"fma": 3}.get(name, 2 if name in pairs else 1)
 
 
-NOT_OF_FLOATS = ("where", "isnan", "isinf", "isfinite", "masked_fill", "logical_and", "whole_power")
-"""What takes or gives a condition or a whole number."""
+NOT_OF_FLOATS = ("where", "isnan", "isinf", "isfinite", "masked_fill", "logical_and", "whole_power", "make")
+"""What takes or gives a condition, a whole number or a complex one."""
 
 
 @FLOATS
