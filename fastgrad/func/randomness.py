@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import random
-from fastgrad.func.batched import Level, batched, expanded, is_at, levels, outside
+from fastgrad.func.batched import Batched, Level, batched, expanded, is_at, levels, outside
 from fastgrad.native.build.loader import rt
 
 
@@ -38,6 +38,11 @@ class _Batches(random.Batches):
         if need_randomness_of(level) == "same" or is_at(x, level):
             return x
         return batched(expanded(x, level.size), level)
+
+    def values(self, tensor: Any) -> Any:
+        while isinstance(tensor, Batched):
+            tensor = tensor._value
+        return tensor
 
     def filled(self, draw: Callable[[Any], Any], x: Any) -> Any:
         level = levels()[-1]

@@ -17,9 +17,10 @@ from fastgrad.func.batched import Level, expanded
 from fastgrad.functions.linalg import matmul
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
+from fastgrad.native.contracts.frames.linalg import LINALG
 from fastgrad.native.contracts.limits import ALL_DIMS, MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.call import apply, float_of_bits
 from fastgrad.ops.registry import Op
 
@@ -317,6 +318,13 @@ def _(c: Call) -> Any:
     return c.again([c.xs[0]], offset, behind(c, dim1, n), behind(c, dim2, n))
 
 
+@rule("as_strided")
+def _(c: Call) -> Any:
+    raise NotImplementedError(
+        "as_strided(): not supported within vmap, where tensors lie in memory with others; use unfold, or indices"
+    )
+
+
 @rule("alias", "tril", "triu")
 def _(c: Call) -> Any:
     return c.again([c.xs[0]], *c.ints)
@@ -384,6 +392,12 @@ def _times(c: Call, a: int, b: int) -> Any:
 @rule("mm", "bmm", "mv", "dot")
 def _(c: Call) -> Any:
     return _times(c, 0, 1)
+
+
+@rule(*(op.name for op in OPS if op.kernel is not None and op.kernel.frame() in LINALG))
+def _(c: Call) -> Any:
+    batch, *others = c.ints  # how many matrices there are; the results are sized as the first operand is
+    return c.again([c.value(k) for k in range(len(c.xs))], batch * c.level.size, *others)
 
 
 @rule("addmm")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fastgrad import random
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import eye
 from fastgrad.functions.data import elements_of
@@ -117,6 +118,7 @@ def raise_for(
 ) -> None:
     """Raise if LAPACK says that something is wrong with a matrix: of the first one, what `say` makes of it."""
     unplanned()
+    info = random.batches.values(info)
     codes = elements_of(info.detach()).ravel()
     if codes.any():
         k = int(codes.nonzero()[0][0])

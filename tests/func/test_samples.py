@@ -9,7 +9,18 @@ import fastgrad as fg
 from fastgrad.func import vmap
 from fastgrad.func.trees import leaves_of
 
-RANDOM = ("rand", "dropout", "bernoulli", "multinomial", "normal", "empty", "uniform", "attention", "rrelu")
+RANDOM = (
+    "rand",
+    "dropout",
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "empty",
+    "uniform",
+    "attention",
+    "rrelu",
+    "fractional",
+)
 REFUSED = {
     "allclose", "equal",  # a bool
     "masked_select", "nonzero", "nonzero_static", "argwhere", "unique", "unique_consecutive",  # of sizes that differ
@@ -17,6 +28,7 @@ REFUSED = {
     "nn.functional.one_hot",
     "nn.functional.gaussian_nll_loss",  # read elements
     "narrow", "tensor_split",  # where a tensor says where
+    "as_strided", "as_strided_copy", "as_strided_scatter",  # where memory has a layout of its own
     "nn.functional.batch_norm", "nn.functional.instance_norm",  # with statistics that are the same for all
     "nn.functional.multi_head_attention_forward",  # with dropout
     "nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d",  # custom functions

@@ -249,3 +249,8 @@ def test_tensors_show_themselves():
     text, *facts = shown[0]
     assert text.startswith("BatchedTensor(lvl=1, bdim=0, value=")
     assert facts == [(3,), fg.float32, 1, False]
+
+
+def test_strides_of_memory_mean_nothing_within():
+    with pytest.raises(NotImplementedError, match="not supported within vmap"):
+        fg.vmap(lambda x: fg.as_strided(x, (2,), (1,)))(fg.ones(3, 4))
