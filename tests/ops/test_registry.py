@@ -215,7 +215,7 @@ UNUSED = {
 }
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {
-    "conj", "real_part", "imag_part", "complex", "polar", "sgn", "abs.complex", "angle",
+    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
     "fft", "ifft", "rfft", "rfft_doubled", "irfft", "irfft_halved",
 }  # fmt: skip
 

@@ -18,11 +18,10 @@ from numba.cuda.extending import intrinsic
 
 from fastgrad.kernels import half_ir, scalar_ir
 from fastgrad.kernels.cuda import scalar_math
-from fastgrad.kernels.cuda.device import ELEMENTS, Element, Target
+from fastgrad.kernels.cuda.device import Element, Target
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
-    COMPLEX,
     DTYPES,
     FLOAT16,
     FLOAT32,
@@ -483,5 +482,5 @@ def _element(code: int, rounding: half_ir.Instruction | None) -> Element:
 def target(rounds_bfloat16: bool) -> Target:
     """Kernels for GPUs that have an instruction which rounds to bfloat16, or for those that have none."""
     roundings = {FLOAT16: half_ir.truncated, BFLOAT16: _rounded_to_bfloat16 if rounds_bfloat16 else None}
-    elements = {code: _element(code, roundings.get(code)) for code in ELEMENTS if code not in COMPLEX}
+    elements = {code: _element(code, roundings.get(code)) for code in _SCALARS}
     return Target(elements, words(FLOAT32), device_function, {})
