@@ -152,8 +152,14 @@ class Kernel:
         """The dtypes that the kernel exists for on a device."""
         if device < FIRST_GPU:
             return self.dtypes
-        there = (code for code in self.dtypes if code not in SELDOM and not self.is_complex(code))
+        there = (code for code in self.dtypes if self._not_on_gpus(code) is None)
         return (*there, *self.gpu_dtypes)
+
+    def _not_on_gpus(self, dtype: int) -> str | None:
+        """What it reads or writes, where it is for a dtype, that GPUs have no kernels for."""
+        if self.is_complex(dtype):
+            return "complex numbers"
+        return next((DTYPES[code] for code in (dtype, *self.elements.values()) if code in SELDOM), None)
 
     def takes(self, dtype: int, device: int = 0) -> bool:
         """Whether the kernel exists for a dtype on a device."""
@@ -174,8 +180,8 @@ class Kernel:
 
     def advice(self, dtype: int, device: int = 0) -> str:
         """What to do with a tensor of a dtype that the kernel does not take."""
-        if device >= FIRST_GPU and dtype in self.dtypes:
-            kind = "complex numbers" if self.is_complex(dtype) else DTYPES[dtype]
+        kind = self._not_on_gpus(dtype) if device >= FIRST_GPU and dtype in self.dtypes else None
+        if kind is not None:
             return f"GPUs have no kernels for {kind}: move the operands to the CPU with .cpu()"
         return self.hint or _conversion(dtype, self.dtypes)
 

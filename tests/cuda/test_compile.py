@@ -44,7 +44,8 @@ needs_compiler = pytest.mark.skipif(
 
 # Of large arguments the toolkit finds the rest by pi/2 in float64, in memory of the thread's own.
 REDUCES_IN_DOUBLES = (
-    "sin", "sin_dx", "cos", "cos_dx", "tan", "sinc", "sinc_dx", "lgamma", "digamma", "polygamma",
+    "sin", "sin_dx", "cos", "cos_dx", "tan", "sinc", "sinc_dx", "lgamma", "digamma", "polygamma", "igamma", "igammac",
+    "_standard_gamma_grad", "_dirichlet_grad",
 )  # fmt: skip
 # Their numbers are float64, as their frames or their results are; what is done for each element is not.
 OF_DOUBLES = (
