@@ -37,12 +37,14 @@ def _any_outside(index, stride, n, length):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _report_first(f, index, stride, n):  # type: ignore[no-untyped-def]
+def _reports_one(f, index, stride, n):  # type: ignore[no-untyped-def]
+    """Report the first index that is out of range; false if none is, as another thread has changed it since."""
     for j in range(n):
         k = index[j * stride]
         if k < 0 or k >= f.length:
             report_index(f, k, f.length)
-            return
+            return True
+    return False
 
 
 def _combining(dtype: int, how: str) -> Callable[..., Any]:
@@ -110,8 +112,7 @@ def _along(dtype: int, how: str) -> Callable[..., None]:
         o, p, q = 0, 0, 0
         for _ in range(lines):
             where = advance(index, q)
-            if _any_outside(where, index_stride, n, f.length):
-                _report_first(f, where, index_stride, n)
+            if _any_outside(where, index_stride, n, f.length) and _reports_one(f, where, index_stride, n):
                 return
             line(
                 advance(out, o),
