@@ -27,6 +27,9 @@ def _collector_paused() -> _Any:
         yield
     finally:
         if running:
+            if not _gc.get_freeze_count():  # what was made grows old without being looked at
+                _gc.freeze()
+                _gc.unfreeze()
             _gc.enable()
 
 
