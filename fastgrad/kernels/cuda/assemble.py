@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import cuda
 from numba.cuda import dispatcher, types
 
@@ -19,6 +21,24 @@ from fastgrad.kernels.cuda.frames import view
 ROUNDS_BFLOAT16 = (8, 0)
 """The first architecture that has an instruction for that."""
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+
+
+@contextlib.contextmanager
+def _older_numpy() -> Iterator[None]:
+    """NumPy with the name `row_stack`, which NumPy 2.5 no longer has, and numba-cuda 0.30 asks for as it is loaded."""
+    if hasattr(np, "row_stack"):
+        yield
+        return
+    np.row_stack = np.vstack  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        del np.row_stack  # type: ignore[attr-defined]
+
+
+# Otherwise numba-cuda loads it when it compiles for the first time.
+with _older_numpy():
+    importlib.import_module("numba.cuda.np.arrayobj")
 
 
 class Assembled(NamedTuple):
