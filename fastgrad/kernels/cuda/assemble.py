@@ -8,6 +8,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from numba import cuda
@@ -23,21 +24,13 @@ ROUNDS_BFLOAT16 = (8, 0)
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 
-@contextlib.contextmanager
-def _older_numpy() -> Iterator[None]:
-    """NumPy with the name `row_stack`, which NumPy 2.5 no longer has, and numba-cuda 0.30 asks for as it is loaded."""
-    if hasattr(np, "row_stack"):
-        yield
-        return
-    np.row_stack = np.vstack  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        del np.row_stack  # type: ignore[attr-defined]
-
-
-# Otherwise numba-cuda loads it when it compiles for the first time.
-with _older_numpy():
+# What numba-cuda otherwise loads when it compiles for the first time. Its version 0.30 asks NumPy for a name that is
+# gone in NumPy 2.5.
+with (
+    contextlib.nullcontext()
+    if hasattr(np, "row_stack")
+    else mock.patch.object(np, "row_stack", np.vstack, create=True)
+):
     importlib.import_module("numba.cuda.np.arrayobj")
 
 
