@@ -130,6 +130,6 @@ class GPT(nn.Module):
 
     def forward(self, indices: fastgrad.Tensor) -> fastgrad.Tensor:
         """Logits (N, T, vocabulary) of the next character at each place of indices (N, T)."""
-        places = fastgrad.arange(indices.shape[1])
+        places = fastgrad.arange(indices.shape[1], device=indices.device)
         x = self.tokens(indices) + self.positions(places)
         return self.head(self.norm(self.blocks(x)))

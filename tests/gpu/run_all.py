@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 STEPS = {
     "versions": 30, "building": 120, "launches": 60, "graphs": 50, "bandwidth": 90, "products": 60, "memory": 40,
-    "exchange": 30, "errors": 60, "tests": 300, "sanitizer": 120,
+    "exchange": 30, "errors": 60, "models": 90, "tests": 300, "sanitizer": 120,
 }  # fmt: skip
 """Seconds that a step may take, in the order of what is missed most."""
 
