@@ -84,7 +84,10 @@ def _flat(
     threads: int,
     accesses: int,
 ) -> str:
-    """A block of elements side by side; in place, the first input is read where the output is written."""
+    """A block of elements side by side; in place, the first input is read where the output is written.
+
+    The values of an operand have a prefix before its name, which may be that of anything else in the text.
+    """
     address = {n: "f.out" if inplace and n == names[0] else f"f.{n}" for n in names}
     size = {n: e.size for n, e in zip(names, elements, strict=True)}
     unaligned = " | ".join(
@@ -101,9 +104,9 @@ def _flat(
     ]
     for k in range(accesses):
         lines.append(f"        at{k} = first + (thread() + {k * threads}) * {lanes}")
-        lines += [f"        {n}{k} = some_{n}({address[n]} + at{k} * {size[n]})" for n in names]
+        lines += [f"        v{k}_{n} = some_{n}({address[n]} + at{k} * {size[n]})" for n in names]
     for k in range(accesses):
-        values = "".join(f"formula({', '.join(f'{n}{k}[{lane}]' for n in names)}), " for lane in range(lanes))
+        values = "".join(f"formula({', '.join(f'v{k}_{n}[{lane}]' for n in names)}), " for lane in range(lanes))
         lines.append(f"        store_some(f.out + at{k} * {result.size}, ({values}))")
     values = ", ".join(f"load_{n}({address[n]}, i)" for n in names)
     lines += [
@@ -152,12 +155,12 @@ def _strided(names: list[str], sizes: dict[str, int], lanes: int, threads: int, 
     for n in names:
         lines += [
             f"            if f.{n}.strides[0] == 1:",
-            f"                {n} = some_{n}(f.{n}.data + o_{n} * {sizes[n]})",
+            f"                v_{n} = some_{n}(f.{n}.data + o_{n} * {sizes[n]})",
             "            else:",
             f"                one = load_{n}(f.{n}.data, o_{n})",
-            f"                {n} = ({'one, ' * lanes})",
+            f"                v_{n} = ({'one, ' * lanes})",
         ]
-    results = "".join(f"formula({', '.join(f'{n}[{lane}]' for n in names)}), " for lane in range(lanes))
+    results = "".join(f"formula({', '.join(f'v_{n}[{lane}]' for n in names)}), " for lane in range(lanes))
     lines += [
         f"            store_some(f.out.data + o_out * {sizes['out']}, ({results}))",
         f"            i += {threads * lanes}",

@@ -18,7 +18,7 @@ from fastgrad.kernels.cuda.teams import TOGETHER, added, sums, whole
 from fastgrad.native.contracts.element_types import INT64, computed_in
 from fastgrad.native.contracts.frames.losses import EACH, MEAN
 
-THREADS = 512
+THREADS = 1024
 GRID = (66, 4)  # factors of the number of blocks
 BLOCKS = GRID[0] * GRID[1]
 
@@ -83,7 +83,7 @@ def nll_backward(kernel: Any, dtype: int, layout_class: int, target: Target, thr
         at, end = part_of(f.rows * f.classes * f.inner, per_block)
         scale = one / load_total(f.total, 0) if f.reduction == MEAN else one
         while at < end:
-            line, beside = split(at, f.inner)
+            line, beside = split(at, f.inner) if f.inner != 1 else (at, np.int64(0))
             row, kind = split(line, f.classes)
             i = row * f.inner + beside
             y, value = class_of(f.targets, i), zero

@@ -21,7 +21,8 @@ from fastgrad.kernels.steps import Step, indented
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 THREADS = 256
-GRID = (66, 8)  # factors of the number of blocks: four for each of the multiprocessors of a large GPU
+GRID = (66, 6)  # factors of the number of blocks: three for each of the multiprocessors of a large GPU
+AT_ONCE = 4  # elements of a thread whose reads are under way together
 BLOCKS = GRID[0] * GRID[1]
 
 
@@ -77,17 +78,31 @@ def _step_text(of: Step, threads: int) -> str:
         f"    i = np.int64(thread()) if alone else np.int64(block()) * {threads} + thread()",
         f"    step = np.int64({threads}) if alone else np.int64({BLOCKS * threads})",
         "    if not alone or block() == 0:",
+        f"        while i + {AT_ONCE - 1} * step < f.n:",
+        *_updates(of, extra, [f"i + {k} * step" for k in range(AT_ONCE)]),
+        f"            i += {AT_ONCE} * step",
         "        while i < f.n:",
+        *_updates(of, extra, ["i"]),
+        "            i += step",
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _updates(of: Step, extra: list[str], places: list[str]) -> list[str]:
+    """The lines that update the elements at some places: all are read before the first one is written."""
+    lines = []
     for k, head in enumerate(of.branches()):
         written = of.variants[k].written
-        values = of.values(k, lambda name: f"load(f.{name}, i)", extra)
+        lines.append(f"            {head}")
+        for n, place in enumerate(places):
+            values = of.values(k, lambda name, place=place: f"load(f.{name}, {place})", extra)
+            lines.append(f"                {''.join(f'v{n}_{j}, ' for j in range(len(written)))}= {values}")
         lines += [
-            f"            {head}",
-            f"                {''.join(f'v{j}, ' for j in range(len(written)))}= {values}",
+            f"                store(f.{name}, {place}, v{n}_{j})"
+            for n, place in enumerate(places)
+            for j, name in enumerate(written)
         ]
-        lines += [f"                store(f.{name}, i, v{j})" for j, name in enumerate(written)]
-    return "\n".join([*lines, "            i += step"]) + "\n"
+    return lines
 
 
 # --- norms and clipping ----------------------------------------------------------------------------------------

@@ -468,17 +468,24 @@ def find_memory(g, shelf, nbytes):
     """A block of a shelf, or of a new segment of it, with at least so many bytes; or minus what went wrong."""
     found = find_free(shelf_at(shelf), nbytes)
     if found == 0:
-        return new_segment(g, shelf, nbytes)
+        code = make_current(g.cuCtxSetCurrent, g.context)
+        return -code if code != 0 else new_segment(g, shelf, nbytes)
     take_free(block_at(found))
     return found
 
 
 @native
 def take_block(g, arena, wanted):
-    """A block of at least so many bytes of an arena, in use from now on; or minus what went wrong."""
+    """A block of at least so many bytes of an arena, in use from now on; or minus what went wrong.
+
+    The driver is called, and the context made current for that, only where no free block is known to be there.
+    """
     if not make_room(g):
         return -OUT_OF_MEMORY
     if g.waiting != 0:
+        code = make_current(g.cuCtxSetCurrent, g.context)
+        if code != 0:
+            return -code
         settle(g, 0)
     nbytes = max(UNIT, (wanted + UNIT - 1) // UNIT * UNIT)
     a = arena_at(arena)
@@ -506,9 +513,8 @@ def allocate(frame):
     request = allocation(frame)
     g = gpu(request.state)
     s = statistics(address_of(g.statistics))
-    code = make_current(g.cuCtxSetCurrent, g.context)
     arena = request.address if request.address != 0 else arena_of(g)
-    found = take_block(g, arena, request.nbytes) if code == 0 else -code
+    found = take_block(g, arena, request.nbytes)
     if found < 0:
         if found == -OUT_OF_MEMORY:
             s.failures += 1

@@ -70,7 +70,7 @@ def run_extremes(kernel, h, f):
     f.within = 0
     f.step = 0
     f.columns = f.after
-    blocks = count_blocks(f.length, f.length, product(f.before, f.after), FEW)
+    blocks = count_blocks(f.length, f.length, product(f.before, f.after), FEW, t.device)
     if blocks > 1:
         status = search_blocks(kernel, t.dtype, t.device, f, blocks)
     else:

@@ -16,7 +16,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FIRST_GPU, MAX_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -46,6 +46,8 @@ from fastgrad.native.tensors.views import view_expand
 SMALLEST, FEW = 1 << 17, 16
 FEW_COLUMNS, LEAST_ROWS = 1 << 12, 64
 BLOCK_WORK, MOST_BLOCKS = 1 << 15, 64
+# On a GPU a block is a row of a second, small launch; what it takes to fill the GPU are thousands of them.
+GPU_SMALLEST, GPU_BLOCK_WORK, GPU_MOST_BLOCKS = 1 << 14, 1 << 11, 1 << 13
 
 
 @native
@@ -137,19 +139,21 @@ def run_reduction(kernel, dtype, h, mask, out):
     if f.kept.rank < MAX_DIMS:
         columns = f.kept.rank == 1 and f.kept.strides[0] == 1 and f.gone.strides[0] != 1
         few = FEW_COLUMNS if columns else FEW
-        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results, few)
+        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results, few, t.device)
     if blocks > 1:
         return reduce_blocks(kernel, dtype, f, blocks, out)
     return launch_frame(kernel, t.device, dtype, f, t.numel + 1)
 
 
 @native
-def count_blocks(size, reduced, results, few):
+def count_blocks(size, reduced, results, few, device):
     """Into how many equal blocks a dimension falls, if at most `few` results come from so much each; or 1."""
     work = reduced * results
-    if work < SMALLEST or results > few:
+    on_gpu = device >= FIRST_GPU
+    if work < (GPU_SMALLEST if on_gpu else SMALLEST) or results > few:
         return 1
-    blocks = min(size, work // BLOCK_WORK, MOST_BLOCKS)
+    most = max(GPU_MOST_BLOCKS // results, 1) if on_gpu else MOST_BLOCKS
+    blocks = min(size, work // (GPU_BLOCK_WORK if on_gpu else BLOCK_WORK), most)
     if results > FEW:
         blocks = min(blocks, reduced // LEAST_ROWS)
     while blocks > 1 and size % blocks != 0:
