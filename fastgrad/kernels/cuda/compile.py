@@ -50,6 +50,7 @@ BUILDERS: dict[str, str] = {
     "searching:search": "searching:search", "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
     "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
+    **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
