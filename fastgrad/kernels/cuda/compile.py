@@ -51,6 +51,7 @@ BUILDERS: dict[str, str] = {
     "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
     **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
+    **{f"bags:{name}": f"bags:{name}" for name in ("lookup", "collect", "to_factors", "maxima")},
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
