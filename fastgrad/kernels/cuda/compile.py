@@ -53,6 +53,7 @@ BUILDERS: dict[str, str] = {
     **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
     **{f"bags:{name}": f"bags:{name}" for name in ("lookup", "collect", "to_factors", "maxima")},
     **{f"grid:{name}": f"grid:{name}" for name in ("sample", "to_images", "to_grid")},
+    "ctc:forward": "alignments:forward", "ctc:backward": "alignments:backward",
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
