@@ -52,6 +52,7 @@ OF_DOUBLES = (
     "attention:build", "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward",
     "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
+    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial",
 )  # fmt: skip
 COUNTING = ("optim:step",)  # how far a thread goes on they find out once
 
