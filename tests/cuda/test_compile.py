@@ -181,6 +181,20 @@ def test_bytes_are_divided_by_a_reciprocal(name):
     assert not re.search(r"\b(div|rem)\.", ptx)
 
 
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "kind"), [(FLOAT32, "f32"), (FLOAT64, "f64")])
+def test_coordinates_of_grids_are_rounded_before_something_is_taken_from_them(dtype, kind):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    ptx = assembled(ROWS["grid_sample"], dtype, FLAT, "sm_90").ptx
+    products = re.findall(rf"begin inline asm\s*mul\.rn\.{kind} (\S+),", ptx)
+    assert len(products) >= 3  # across, down and deep
+    for (
+        product
+    ) in products:  # of no other product they are a factor, which a sum could be made one operation with
+        assert not re.search(rf"\b(mul|fma)\.\S+ \S+ [^;]*{re.escape(product)}\b", ptx)
+
+
 @pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])
 def test_a_reciprocal_that_is_a_little_wrong_divides_bytes_exactly(off):
     a, b = np.arange(256)[:, None], np.arange(1, 256)[None]
