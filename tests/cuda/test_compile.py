@@ -52,6 +52,7 @@ OF_DOUBLES = (
     "attention:build", "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward",
     "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
+    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial",
 )  # fmt: skip
 COUNTING = ("optim:step",)  # how far a thread goes on they find out once
 
@@ -178,6 +179,20 @@ def test_bytes_are_divided_by_a_reciprocal(name):
     ptx = assembled(ROWS[name], UINT8, FLAT, "sm_90").ptx
     assert "rcp.approx.ftz.f32" in ptx
     assert not re.search(r"\b(div|rem)\.", ptx)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("dtype", "kind"), [(FLOAT32, "f32"), (FLOAT64, "f64")])
+def test_coordinates_of_grids_are_rounded_before_something_is_taken_from_them(dtype, kind):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    ptx = assembled(ROWS["grid_sample"], dtype, FLAT, "sm_90").ptx
+    products = re.findall(rf"begin inline asm\s*mul\.rn\.{kind} (\S+),", ptx)
+    assert len(products) >= 3  # across, down and deep
+    for (
+        product
+    ) in products:  # of no other product they are a factor, which a sum could be made one operation with
+        assert not re.search(rf"\b(mul|fma)\.\S+ \S+ [^;]*{re.escape(product)}\b", ptx)
 
 
 @pytest.mark.parametrize("off", [-2, -1, 0, 1, 2])

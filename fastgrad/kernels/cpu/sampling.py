@@ -28,7 +28,7 @@ from fastgrad.native.base.intrinsics import words
 from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 inline = njit(**INLINE)
-log, exp, cosine = vecmath.F64.log, vecmath.F64.exp, vecmath.F64.cos
+log, log1p, exp = vecmath.F64.log, vecmath.F64.log1p, vecmath.F64.exp
 
 SMALLEST = {FLOAT64: 2.0**-1022, FLOAT32: 2.0**-126, FLOAT16: 2.0**-14, BFLOAT16: 2.0**-126}
 """Of each dtype the smallest normal number, below which no sample of a positive distribution falls."""
@@ -39,6 +39,12 @@ def two(key, j):  # type: ignore[no-untyped-def]
     """Two uniform numbers of block j, in (0, 1] and in [0, 1)."""
     x0, x1, x2, x3 = block_words(key, j)
     return 1.0 - unit_64(x0, x1), unit_64(x2, x3)
+
+
+@inline
+def cosine(turn):  # type: ignore[no-untyped-def]
+    """The cosine of a part of a turn."""
+    return vecmath.F64.cos(TWO_PI * turn)
 
 
 @inline
@@ -74,7 +80,7 @@ def gamma_sample(shape, key):  # type: ignore[no-untyped-def]
         u, turn = two(key, j)
         w, _ = two(key, j + 1)
         j += 2
-        z = sqrt(-2.0 * log(u)) * cosine(TWO_PI * turn)
+        z = sqrt(-2.0 * log(u)) * cosine(turn)
         v = 1.0 + scale * z
         if v > 0.0:
             v = v * v * v
@@ -122,7 +128,7 @@ def poisson_sample(rate, key):  # type: ignore[no-untyped-def]
 def few_successes(n, p, key):  # type: ignore[no-untyped-def]
     """How often a trial succeeds: the trials until the next success are geometric."""
     j, done, count = 0, 0.0, 0.0
-    factor = 1.0 / vecmath.F64.log1p(-p)
+    factor = 1.0 / log1p(-p)
     while True:
         u, v = two(key, j)
         j += 1

@@ -50,6 +50,11 @@ BUILDERS: dict[str, str] = {
     "searching:search": "searching:search", "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
     "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
+    **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
+    **{f"bags:{name}": f"bags:{name}" for name in ("lookup", "collect", "to_factors", "maxima")},
+    **{f"grid:{name}": f"grid:{name}" for name in ("sample", "to_images", "to_grid")},
+    "ctc:forward": "alignments:forward", "ctc:backward": "alignments:backward",
+    **{f"sampling:{name}": f"sampling:{name}" for name in ("standard_gamma", "poisson", "binomial")},
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""

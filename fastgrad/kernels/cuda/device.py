@@ -251,6 +251,11 @@ def fma(x, y, z):
     return type(x)(float(exact)) if exact else x * y + z
 
 
+def rounded_product(x, y):
+    """``x * y``, rounded also where the product is added to something."""
+    return x * y
+
+
 absolute, sqrt, floor, ceil, trunc, round_half_even = np.abs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 copysign, fmod, power, greater, smaller = np.copysign, np.fmod, np.power, np.fmax, np.fmin
 exp, expm1, exp2, log, log1p, log2, log10 = np.exp, np.expm1, np.exp2, np.log, np.log1p, np.log2, np.log10
@@ -275,7 +280,7 @@ def cospi(x):
 WORDS = (
     "thread", "block", "blocks", "barrier", "barrier_any", "warp_barrier", "ballot", "popcount", "add_to",
     "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
-    "bits_of_32", "divide", "fma",
+    "bits_of_32", "divide", "fma", "rounded_product",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "sinpi",
     "cospi",

@@ -151,6 +151,21 @@ def fma(context, x, y, z):  # type: ignore[no-untyped-def]
     return kind(x, y, z), emit
 
 
+@intrinsic
+def rounded_product(context, x, y):  # type: ignore[no-untyped-def]
+    kind = types.unliteral(x)
+    text, register = ("mul.rn.f64", "d") if kind == types.float64 else ("mul.rn.f32", "f")
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        number = inner.get_value_type(kind)
+        function = ir.FunctionType(number, [number, number])
+        return builder.call(
+            ir.InlineAsm(function, f"{text} $0, $1, $2;", f"={register},{register},{register}"), args
+        )
+
+    return kind(kind, kind), emit
+
+
 def _bits(source: Any, target: Any) -> Any:
     @intrinsic
     def cast(context, bits):  # type: ignore[no-untyped-def]
@@ -235,6 +250,7 @@ def words(dtype: int) -> dict[str, Any]:
     found |= {
         "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
         "bits_of_32": bits_of_32, "divide": divide, "fma": fma, "add_to": add_to,
+        "rounded_product": rounded_product,
     }  # fmt: skip
     found |= _MATH
     for word, names in _BY_DTYPE.items():

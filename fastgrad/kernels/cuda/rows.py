@@ -12,17 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import (
-    WARP,
-    Element,
-    Target,
-    block,
-    shuffle_from,
-    shuffle_up,
-    thread,
-    where,
-)
+from fastgrad.kernels.cuda.device import WARP, Element, Target, where
 from fastgrad.kernels.cuda.places import split
+from fastgrad.kernels.cuda.running import Running, running_kernel
 from fastgrad.kernels.cuda.teams import (
     THREADS,
     added,
@@ -30,7 +22,6 @@ from fastgrad.kernels.cuda.teams import (
     folding_one,
     joined,
     joined_exactly,
-    scanning,
     sums,
     whole,
 )
@@ -241,49 +232,20 @@ def _product(a, b):
     return a * b
 
 
-class _Running(NamedTuple):
-    """What runs along a row: pairs made by ``lift(f, place)``, put together by ``combine`` from `begin` on, of which
-    ``lower(a, b)`` is written: behind each element, or with `before` in front of it.
-    """
+def _along(
+    lift: Any, combine: Any, begin: tuple[Any, Any], lower: Any, result: Element, threads: int, **how: bool
+) -> Any:
+    """A kernel of what runs along rows, and writes ``lower(a, b)`` of its pairs; see `running`."""
+    store = result.store
 
-    lift: Any
-    combine: Any
-    begin: tuple[Any, Any]
-    lower: Any
-    before: bool
-    backwards: bool
+    def begins(f, row):
+        at, _ = row_begins(f, row)
+        return at, f.pitch
 
+    def write(f, to, a, b):
+        store(f.out, to, lower(a, b))
 
-def _running_kernel(running: _Running, result: Element, threads: int) -> Any:
-    """A warp goes along each row, so many elements at a time as it has threads."""
-    store, lift, combine, lower = result.store, running.lift, running.combine, running.lower
-    begin_a, begin_b = running.begin
-    before, backwards = running.before, running.backwards
-    scan = scanning(combine)
-
-    def run(f):
-        rows = f.before * f.after
-        row = np.int64(block()) * (threads // WARP) + thread() // WARP
-        at, _ = row_begins(f, min(row, rows - 1))
-        lane, start = thread() % WARP, np.int64(0)
-        carried_a, carried_b = begin_a, begin_b
-        while start < f.length:
-            i = start + lane
-            k = f.length - 1 - i if backwards else i
-            inside = i < f.length and row < rows
-            a, b = begin_a, begin_b
-            if inside:
-                a, b = lift(f, at + k * f.pitch)
-            a, b = scan(a, b)
-            a, b = combine(carried_a, carried_b, a, b)
-            c, d = shuffle_up(a, np.int32(1)), shuffle_up(b, np.int32(1))
-            c, d = where(lane == 0, carried_a, c), where(lane == 0, carried_b, d)
-            if inside:
-                store(f.out, at + k * f.pitch, lower(c, d) if before else lower(a, b))
-            carried_a, carried_b = shuffle_from(a, np.int32(WARP - 1)), shuffle_from(b, np.int32(WARP - 1))
-            start += WARP
-
-    return run
+    return running_kernel(Running(begins, lift, combine, begin, write, **how), _rows_of, threads)
 
 
 def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -292,15 +254,15 @@ def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int
     load, cast = target.elements[dtype].load, target.elements[code].constant
     zero, nothing = cast(0), cast(0) if floating else target.elements[INT32].constant(0)
 
-    def lift(f, place):
+    def lift(f, place, k):
         return cast(load(f.x, place)), nothing
 
     def lower(total, lost):
         return whole(total, lost) if floating else total
 
     combine = joined if floating else joined_exactly
-    running = _Running(lift, combine, (zero, nothing), lower, False, name == "reversed_cumsum")
-    return _running_kernel(running, result, threads)
+    backwards = name == "reversed_cumsum"
+    return _along(lift, combine, (zero, nothing), lower, result, threads, backwards=backwards)
 
 
 def _cumprod(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -308,7 +270,7 @@ def _cumprod(target: Target, dtype: int, result: Element, name: str, threads: in
     load, cast = target.elements[dtype].load, target.elements[code].constant
     one, nothing = cast(1), cast(0)
 
-    def lift(f, place):
+    def lift(f, place, k):
         return cast(load(f.x, place)), nothing
 
     def combine(a, b, c, d):
@@ -317,7 +279,7 @@ def _cumprod(target: Target, dtype: int, result: Element, name: str, threads: in
     def lower(a, b):
         return a
 
-    return _running_kernel(_Running(lift, combine, (one, nothing), lower, False, False), result, threads)
+    return _along(lift, combine, (one, nothing), lower, result, threads)
 
 
 def _running_product(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -329,7 +291,7 @@ def _running_product(target: Target, dtype: int, result: Element, name: str, thr
     element = target.elements[dtype]
     load, zero, one = element.load, element.constant(0), element.constant(1)
 
-    def lift(f, place):
+    def lift(f, place, k):
         if carries:
             return load(f.second, place), load(f.x, place)
         return load(f.x, place), zero
@@ -340,7 +302,7 @@ def _running_product(target: Target, dtype: int, result: Element, name: str, thr
     def lower(a, b):
         return b if carries else a
 
-    return _running_kernel(_Running(lift, combine, (one, zero), lower, True, backwards), result, threads)
+    return _along(lift, combine, (one, zero), lower, result, threads, before=True, backwards=backwards)
 
 
 _MAKERS: dict[str, Callable[[Target, int, Element, str, int], Any]] = {
