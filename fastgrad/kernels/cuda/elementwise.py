@@ -106,7 +106,9 @@ def _flat(
         lines.append(f"        at{k} = first + (thread() + {k * threads}) * {lanes}")
         lines += [f"        v{k}_{n} = some_{n}({address[n]} + at{k} * {size[n]})" for n in names]
     for k in range(accesses):
-        values = "".join(f"formula({', '.join(f'v{k}_{n}[{lane}]' for n in names)}), " for lane in range(lanes))
+        values = "".join(
+            f"formula({', '.join(f'v{k}_{n}[{lane}]' for n in names)}), " for lane in range(lanes)
+        )
         lines.append(f"        store_some(f.out + at{k} * {result.size}, ({values}))")
     values = ", ".join(f"load_{n}({address[n]}, i)" for n in names)
     lines += [

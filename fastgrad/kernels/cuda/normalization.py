@@ -62,21 +62,43 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
     )
     fold, keep = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
 
+    def element(f, r, k):
+        at, _ = in_row(f, r, k)
+        return load(f.x.data, at)
+
+    def four(f, r, k, lanes):
+        """Elements that are read together."""
+        a, b = element(f, r, k), element(f, r, k + lanes)
+        return a, b, element(f, r, k + 2 * lanes), element(f, r, k + 3 * lanes)
+
+    def write(f, r, k, x, mean, scale):
+        at, w = in_row(f, r, k)
+        value = (x - mean) * scale
+        value = value * load(f.weight.data, w) if f.weight.data != 0 else value
+        store(f.out, at, value + load(f.bias.data, w) if f.bias.data != 0 else value)
+
     def row(f, r, lane, lanes, how, there):
         length, mean = f.c * f.s, zero
         count = cast(length)
         if centred:
             total, lost, k = zero, zero, lane
+            while k + 3 * lanes < length:
+                a, b, c, d = four(f, r, k, lanes)
+                total, lost = added(total, lost, (a + b) + (c + d))
+                k += 4 * lanes
             while k < length:
-                at, _ = in_row(f, r, k)
-                total, lost = added(total, lost, load(f.x.data, at))
+                total, lost = added(total, lost, element(f, r, k))
                 k += lanes
             total, lost = fold(total, lost, how)
             mean = whole(total, lost) / count
         total, lost, k = zero, zero, lane
+        while k + 3 * lanes < length:
+            a, b, c, d = four(f, r, k, lanes)
+            a, b, c, d = a - mean, b - mean, c - mean, d - mean
+            total, lost = added(total, lost, (a * a + b * b) + (c * c + d * d))
+            k += 4 * lanes
         while k < length:
-            at, _ = in_row(f, r, k)
-            off = load(f.x.data, at) - mean
+            off = element(f, r, k) - mean
             total, lost = added(total, lost, off * off)
             k += lanes
         total, lost = fold(total, lost, how)
@@ -88,11 +110,15 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
                 keep(f.mean, r, mean)
             keep(f.rstd, r, scale)
         k = lane
+        while k + 3 * lanes < length:
+            a, b, c, d = four(f, r, k, lanes)
+            write(f, r, k, a, mean, scale)
+            write(f, r, k + lanes, b, mean, scale)
+            write(f, r, k + 2 * lanes, c, mean, scale)
+            write(f, r, k + 3 * lanes, d, mean, scale)
+            k += 4 * lanes
         while k < length:
-            at, w = in_row(f, r, k)
-            value = (load(f.x.data, at) - mean) * scale
-            value = value * load(f.weight.data, w) if f.weight.data != 0 else value
-            store(f.out, at, value + load(f.bias.data, w) if f.bias.data != 0 else value)
+            write(f, r, k, element(f, r, k), mean, scale)
             k += lanes
 
     return _of_rows(row, threads)
@@ -107,25 +133,42 @@ def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, th
     def weight_of(f, w):
         return load(f.weight.data, w) if f.weight.data != 0 else one
 
+    def pair(f, r, k):
+        """The gradient of a place, times its weight, and the element there."""
+        at, w = in_row(f, r, k)
+        return load(f.grad.data, at) * weight_of(f, w), load(f.x.data, at)
+
+    def write(f, r, k, value):
+        at, _ = in_row(f, r, k)
+        store(f.out, at, value)
+
     def row(f, r, lane, lanes, how, there):
         length = f.c * f.s
         mean, scale = kept(f.mean.data, r) if centred else zero, kept(f.rstd.data, r)
         first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
+        while k + lanes < length:  # two places are read together
+            (u, x), (v, y) = pair(f, r, k), pair(f, r, k + lanes)
+            first, lost_1 = added(first, lost_1, u + v)
+            second, lost_2 = added(second, lost_2, u * (x - mean) + v * (y - mean))
+            k += 2 * lanes
         while k < length:
-            at, w = in_row(f, r, k)
-            u = load(f.grad.data, at) * weight_of(f, w)
+            u, x = pair(f, r, k)
             first, lost_1 = added(first, lost_1, u)
-            second, lost_2 = added(second, lost_2, u * (load(f.x.data, at) - mean))
+            second, lost_2 = added(second, lost_2, u * (x - mean))
             k += lanes
         first, lost_1 = fold(first, lost_1, how)
         second, lost_2 = fold(second, lost_2, how)
         a = whole(first, lost_1) / cast(length) if centred else zero
         b = whole(second, lost_2) * scale * scale / cast(length)
         k = lane
+        while there and k + lanes < length:
+            (u, x), (v, y) = pair(f, r, k), pair(f, r, k + lanes)
+            write(f, r, k, scale * (u - a - (x - mean) * b))
+            write(f, r, k + lanes, scale * (v - a - (y - mean) * b))
+            k += 2 * lanes
         while there and k < length:
-            at, w = in_row(f, r, k)
-            u = load(f.grad.data, at) * weight_of(f, w)
-            store(f.out, at, scale * (u - a - (load(f.x.data, at) - mean) * b))
+            u, x = pair(f, r, k)
+            write(f, r, k, scale * (u - a - (x - mean) * b))
             k += lanes
 
     body = _of_rows(row, threads)

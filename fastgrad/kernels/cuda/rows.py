@@ -89,28 +89,52 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
     def shift_of(f, at, lane, lanes, how):
         if not shifted:
             return zero
-        best, k = least, lane
+        best, k, step = least, lane, lanes * f.pitch
+        while k + 3 * lanes < f.length:  # four reads are under way at once
+            place = at + k * f.pitch
+            a, b = load(f.x, place), load(f.x, place + step)
+            c, d = load(f.x, place + 2 * step), load(f.x, place + 3 * step)
+            best = maximum(best, maximum(maximum(a, b), maximum(c, d)))
+            k += 4 * lanes
         while k < f.length:
             best = maximum(best, load(f.x, at + k * f.pitch))
             k += lanes
         return moved(fold_greatest(best, how))
 
+    def pair(f, place):
+        return load(f.x, place), load(f.second, place) if second else zero
+
     def rest_of(f, at, lane, lanes, how, shift):
-        total, lost, k = zero, zero, lane
-        while k < f.length:
+        total, lost, k, step = zero, zero, lane, lanes * f.pitch
+        while k + 3 * lanes < f.length:
             place = at + k * f.pitch
-            other = load(f.second, place) if second else zero
-            total, lost = added(total, lost, term(load(f.x, place), other, shift))
+            (a, a2), (b, b2) = pair(f, place), pair(f, place + step)
+            (c, c2), (d, d2) = pair(f, place + 2 * step), pair(f, place + 3 * step)
+            first, last = term(a, a2, shift) + term(b, b2, shift), term(c, c2, shift) + term(d, d2, shift)
+            total, lost = added(total, lost, first + last)
+            k += 4 * lanes
+        while k < f.length:
+            x, other = pair(f, at + k * f.pitch)
+            total, lost = added(total, lost, term(x, other, shift))
             k += lanes
         total, lost = fold_sum(total, lost, how)
         return finish(whole(total, lost), shift)
 
     def write(f, at, lane, lanes, shift, rest):
-        k = lane
+        k, step = lane, lanes * f.pitch
+        while k + 3 * lanes < f.length:
+            place = at + k * f.pitch
+            (a, a2), (b, b2) = pair(f, place), pair(f, place + step)
+            (c, c2), (d, d2) = pair(f, place + 2 * step), pair(f, place + 3 * step)
+            store(f.out, place, item(a, a2, shift, rest))
+            store(f.out, place + step, item(b, b2, shift, rest))
+            store(f.out, place + 2 * step, item(c, c2, shift, rest))
+            store(f.out, place + 3 * step, item(d, d2, shift, rest))
+            k += 4 * lanes
         while k < f.length:
             place = at + k * f.pitch
-            other = load(f.second, place) if second else zero
-            store(f.out, place, item(load(f.x, place), other, shift, rest))
+            x, other = pair(f, place)
+            store(f.out, place, item(x, other, shift, rest))
             k += lanes
 
     def row(f, number, lane, lanes, how, there):
