@@ -95,7 +95,8 @@ table is free."""
 # --- the state of a GPU ----------------------------------------------------------------------------------------
 
 DRIVER = (
-    "cuCtxSetCurrent", "cuCtxSynchronize", "cuLaunchKernel", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync",
+    "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxSynchronize", "cuLaunchKernel", "cuMemAlloc", "cuMemFree",
+    "cuMemcpyHtoDAsync",
     "cuMemcpyDtoHAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize",
     "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamWaitEvent",
     "cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamGetCaptureInfo", "cuGraphInstantiateWithFlags",

@@ -15,7 +15,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.limits import FIRST_GPU
 fg.cuda.init()
-x = rt.foreign(FLOAT32, FIRST_GPU, (1000,), (1,), 0x1000, 0, object())
+x = rt.foreign(FLOAT32, FIRST_GPU, (1000,), (1,), 0x1000, 4000, object())
 try:
     (x + 1).sum().item()
 except RuntimeError as error:
