@@ -210,6 +210,7 @@ from fastgrad.formatting import set_printoptions as set_printoptions
 from fastgrad.random import set_rng_state as set_rng_state
 def sigmoid_(self: _Tensor) -> _Tensor:
     r"""In-place form of `sigmoid`."""
+from fastgrad import signal as signal
 def sin_(self: _Tensor) -> _Tensor:
     r"""In-place form of `sin`."""
 def sinc_(self: _Tensor) -> _Tensor:
@@ -546,6 +547,8 @@ def geqrf(input: _Tensor) -> _Reflectors:
     r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
 def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""Another name of `outer`."""
+def gradient(input: _Tensor, *, spacing: _Any = None, dim: _int | _Sequence[_int] | None = None, edge_order: _int = 1) -> tuple[_Tensor, ...]:
+    r"""Derivatives along dimensions, estimated from neighbours: of second order inside, of `edge_order` at the ends."""
 def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input > other``."""
 def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -883,6 +886,10 @@ def rrelu_(input: _Tensor, lower: _float = 0.125, upper: _float = 0.333333333333
     r"""`rrelu`, in place."""
 def rsqrt(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 / sqrt(input)``."""
+def rsub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
+    r"""``other - alpha * input``, broadcast and promoted. See `sub`."""
+def scalar_tensor(s: _float, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor without dimensions that holds a number, of the default dtype if none is given."""
 def scatter(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
     r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
 def scatter_add(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -1024,6 +1031,8 @@ def unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, 
     r"""The distinct elements in order, or the distinct slices along a dimension."""
 def unique_consecutive(input: _Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
     r"""The elements, or the slices along a dimension, that differ from the one before."""
+def unravel_index(indices: _Tensor, shape: _int | _Sequence[_int]) -> tuple[_Tensor, ...]:
+    r"""The indices in each dimension of elements that are counted row by row."""
 def unsafe_chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""Another name of `chunk`."""
 def unsafe_split(input: _Tensor, split_size: _int, dim: _int = 0) -> _Tensor:

@@ -237,6 +237,38 @@ def _is_on_gpu(data: Any) -> bool:
     return hasattr(data, "__cuda_array_interface__")
 
 
+@public(method=False)
+def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+    """A tensor without dimensions that holds a number, of the default dtype if none is given.
+
+    Parameters
+    ----------
+    s : bool, int or float
+    dtype : dtype, optional
+    device : device, optional
+    requires_grad : bool
+
+    Raises
+    ------
+    TypeError
+        If `s` is no number.
+    RuntimeError
+        If it is complex and the dtype is not.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.scalar_tensor(3)
+    tensor(3.)
+    """
+    if not isinstance(s, (bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"scalar_tensor(): argument 's' (position 1) must be Number, not {type(s).__name__}")
+    kind = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(s, (complex, np.complexfloating)) and not kind.is_complex:
+        raise RuntimeError(f"scalar_tensor(): value {s} cannot be converted to {kind} without loss")
+    return full((), s, dtype=kind, device=device, requires_grad=requires_grad)
+
+
 @public("asarray", method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""

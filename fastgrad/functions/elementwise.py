@@ -197,6 +197,15 @@ def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     return invoke(*scaled("sub", input, other, alpha))
 
 
+@public(method=False)
+def rsub(input: Any, other: Any, *, alpha: float = 1) -> Any:
+    """``other - alpha * input``, broadcast and promoted. See `sub`."""
+    need_tensor("rsub", input)
+    if not is_number(other):
+        need_tensor("rsub", other, "other", 2)
+    return sub(other, input, alpha=alpha)
+
+
 def _no_bool_sub(*operands: Any) -> None:
     masks = [t.dtype is dtypes.bool_ if is_tensor(t) else isinstance(t, bool) for t in operands]
     if False not in masks:

@@ -8,12 +8,12 @@ from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
 from fastgrad.functions.arrangement import triu_indices
-from fastgrad.functions.creation import ones
+from fastgrad.functions.creation import full, ones
 from fastgrad.functions.index import index_select, where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
-from fastgrad.functions.shape import cat, existing, narrow, wrapped
+from fastgrad.functions.shape import cat, existing, narrow, reshape, wrapped
 from fastgrad.functions.statistics import norm
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
@@ -141,6 +141,112 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         after, before = narrow(x, d, min(1, x.shape[d]), size), narrow(x, d, 0, size)
         x = after != before if x.dtype is dtypes.bool_ else after - before
     return x
+
+
+@public(method=False)
+def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Any, ...]:
+    """Derivatives along dimensions, estimated from neighbours: of second order inside, of `edge_order` at the ends.
+
+    Parameters
+    ----------
+    input : Tensor
+        Values of a function at the places of a grid.
+    spacing : float, or sequence of float or of Tensor, optional
+        How far neighbours are apart, in each dimension or in all, or the coordinates of the places in each.
+    dim : int or sequence of int, optional
+        Dimensions, all if None.
+    edge_order : int
+        1 or 2.
+
+    Returns
+    -------
+    tuple of Tensor
+        For each dimension, of the shape of the input.
+
+    Raises
+    ------
+    RuntimeError
+        If there are too few places, `edge_order` is another one, or `spacing` does not fit.
+
+    Notes
+    -----
+    With the distances ``a`` to the place before and ``b`` to the one behind, ``(a^2 f(x + b) + (b^2 - a^2) f(x) - b^2
+    f(x - a)) / (a b (a + b))`` (B. Fornberg, Mathematics of Computation 51 (1988)).
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.gradient(fg.tensor([1.0, 4.0, 9.0, 16.0]))
+    (tensor([3., 4., 6., 7.]),)
+    """
+    need_tensor("gradient", input)
+    if input.dtype is dtypes.uint8:
+        raise RuntimeError("gradient(): uint8 input is not supported; convert it, for instance with .int()")
+    if edge_order not in (1, 2):
+        raise RuntimeError(
+            f"gradient(): only edge_order=1 and edge_order=2 are supported, not {edge_order!r}"
+        )
+    ndim = input.dim()
+    dims = range(ndim) if dim is None else [wrapped("gradient", d, ndim) for d in as_dims("gradient", dim)]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"gradient(): a dim appears multiple times in the list of dims {tuple(dims)}")
+    if isinstance(spacing, (tuple, list)):
+        if len(spacing) != len(dims):
+            raise RuntimeError(
+                f"gradient(): expected spacing to be unspecified, a number, or a list of length {len(dims)}, one for "
+                f"each dimension, but got {len(spacing)}"
+            )
+        steps = list(spacing)
+    else:
+        steps = [1.0 if spacing is None else spacing] * len(dims)
+    return tuple(_slope(input, d, step, edge_order) for d, step in zip(dims, steps, strict=True))
+
+
+def _slope(x: Any, d: int, step: Any, edge_order: int) -> Any:
+    """The derivative along a dimension."""
+    n = x.shape[d]
+    if n < edge_order + 1:
+        raise RuntimeError(
+            f"gradient(): expected each dimension size to be at least edge_order+1 = {edge_order + 1}, but got {n}"
+        )
+    if is_tensor(step):
+        if step.shape != (n,):
+            raise RuntimeError(
+                f"gradient(): expected coordinates of dimension {d} to have the shape ({n},), but got "
+                f"{tuple(step.shape)}"
+            )
+        apart = reshape(diff(step), [-1 if k == d else 1 for k in range(x.dim())])
+    else:
+        if isinstance(step, (bool, str)) or not isinstance(step, (int, float)):
+            raise TypeError(f"gradient(): spacing must be numbers or tensors, not {type(step).__name__}")
+        apart = full(
+            [n - 1 if k == d else 1 for k in range(x.dim())], step, dtype=dtypes.float64, device=x.device
+        )
+        apart = apart.to(x.dtype if x.is_floating_point() or x.is_complex() else dtypes.get_default_dtype())
+
+    def at(t: Any, first: int, count: int) -> Any:
+        return narrow(t, d, first, count)
+
+    def end(place: int, inwards: int) -> Any:
+        """The derivative at an end, from there inwards."""
+        near = at(x, place, 1), at(x, place + inwards, 1)
+        gap = min(place, n - 2)
+        a = at(apart, gap, 1)
+        if edge_order == 1:
+            return (near[1] - near[0]) / a * inwards
+        b, far = at(apart, gap + inwards, 1), at(x, place + 2 * inwards, 1)
+        whole = a + b
+        return (
+            near[1] * (whole / (a * b)) - near[0] * ((a + whole) / (a * whole)) - far * (a / (b * whole))
+        ) * inwards
+
+    parts = [end(0, 1)]
+    if n > 2:
+        a, b = at(apart, 0, n - 2), at(apart, 1, n - 2)
+        before, here, behind = at(x, 0, n - 2), at(x, 1, n - 2), at(x, 2, n - 2)
+        inside = behind * (a / (b * (a + b))) + here * ((b - a) / (a * b)) - before * (b / (a * (a + b)))
+        parts.append(inside)
+    return cat([*parts, end(n - 1, -1)], d)
 
 
 def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:

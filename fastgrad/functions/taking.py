@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import full
@@ -246,3 +247,51 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     rows = min(count, found.shape[0])
     out[:rows] = found[:rows]
     return out
+
+
+@public(method=False)
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The indices in each dimension of elements that are counted row by row.
+
+    Parameters
+    ----------
+    indices : Tensor
+        Of integers; they wrap around at the number of elements of the shape.
+    shape : int or sequence of int
+
+    Returns
+    -------
+    tuple of Tensor
+        One for each dimension, of the shape of `indices`.
+
+    Raises
+    ------
+    TypeError
+        If `indices` is no tensor of integers, or `shape` no sequence of them.
+    ValueError
+        If a size is negative.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.unravel_index(fg.tensor([4, 1]), (2, 3))
+    (tensor([1, 0]), tensor([1, 1]))
+    """
+    kind = need_tensor("unravel_index", indices, "indices").dtype
+    if kind.is_floating_point or kind.is_complex or kind is dtypes.bool_:
+        raise TypeError(f"unravel_index(): expected 'indices' to be integer dtype, but got {kind}")
+    if isinstance(shape, int) and not isinstance(shape, bool):
+        shape = (shape,)
+    if not isinstance(shape, (tuple, list)):
+        what = type(shape).__name__
+        raise TypeError(f"unravel_index(): expected 'shape' to be int or sequence of ints, but got {what}")
+    sizes = [as_index("unravel_index", "shape", size) for size in shape]
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {tuple(sizes)}")
+    found, left = [], indices
+    for size in reversed(sizes):
+        if size == 0 and indices.numel() != 0:
+            raise ValueError(f"unravel_index(): there are no elements in the shape {tuple(sizes)}")
+        found.append(left % max(size, 1))
+        left = left // max(size, 1)
+    return tuple(reversed(found))

@@ -47,6 +47,14 @@ class Operators(Methods):
             return linalg.matmul(self, other)
         return NotImplemented
 
+    def __rmatmul__(self, other: Any) -> Any:
+        if isinstance(other, TensorBase):
+            return linalg.matmul(other, self)
+        return NotImplemented
+
+    def __rdiv__(self, other: Any) -> Any:
+        return elementwise.div(other, self)
+
     def __pow__(self, exponent: Any) -> Any:
         if type(exponent) in NUMBERS:
             return elementwise.pow(self, exponent)
