@@ -107,7 +107,8 @@ def test_parts_of_a_launch_give_what_the_launch_gives(name, request):
     call, *arrays = CALLS[name]
     expected = call(*(fg.tensor(a) for a in arrays)).detach().numpy()
     request.getfixturevalue("small_parts")
-    assert runtime_get("splits", BY_NAME[name].id * N_LAYOUTS)
+    first = BY_NAME[name].id * N_LAYOUTS  # of a kernel's forms those that this call runs are known
+    assert any(runtime_get("splits", first + form) for form in range(N_LAYOUTS))
     for n in THREADS:
         fg.set_num_threads(n)
         divided = runtime_get("divided")
