@@ -589,6 +589,8 @@ def index_fill(input: _Tensor, dim: _int, index: _Tensor, value: _int | _float |
     r"""A copy of `input` with a number in the slices that the index names."""
 def index_put(input: _Tensor, indices: _Sequence[_Tensor], values: _Tensor, accumulate: _bool = False) -> _Tensor:
     r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
+def index_reduce(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+    r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
 def index_select(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
     r"""The slices of a dimension that a vector of indices names."""
 def inner(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:

@@ -38,7 +38,8 @@ _ASSIGN, _PUT_INTO = BY_NAME["assign"], BY_NAME["index_put_"].id
 # --- along one dimension -----------------------------------------------------------------------------------------
 
 
-def _need_vector(name: str, index: Any, dtypes: tuple[int, ...], wrong: type[Exception]) -> None:
+def need_vector(name: str, index: Any, dtypes: tuple[int, ...], wrong: type[Exception]) -> None:
+    """Refuse an index that is no vector of one of the dtypes."""
     need_tensor(name, index, "index", 3)
     if _field(index, _DTYPE) not in dtypes:
         kinds = "int32 or int64" if INT32 in dtypes else "int64"
@@ -47,7 +48,7 @@ def _need_vector(name: str, index: Any, dtypes: tuple[int, ...], wrong: type[Exc
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.dim()}")
 
 
-def _need_source(name: str, x: Any, d: int, index: Any, source: Any, wrong: type[Exception]) -> Any:
+def need_source(name: str, x: Any, d: int, index: Any, source: Any, wrong: type[Exception]) -> Any:
     """The source with as many dimensions as x, if it has a slice for each index."""
     need_tensor(name, source, "source", 4)
     if _field(source, _DTYPE) != _field(x, _DTYPE):
@@ -119,8 +120,8 @@ def _written(name: str, op: str, x: Any, d: int, index: Any, source: Any, form: 
 def _adding(name: str, input: Any, dim: Any, index: Any, source: Any, alpha: Any) -> tuple[Any, ...]:
     need_tensor(name, input)
     d = wrapped(name, dim, _field(input, _NDIM))
-    _need_vector(name, index, (INT32, INT64), RuntimeError)
-    source = _need_source(name, input, d, index, source, RuntimeError)
+    need_vector(name, index, (INT32, INT64), RuntimeError)
+    source = need_source(name, input, d, index, source, RuntimeError)
     if alpha != 1:
         if not is_number(alpha) or is_tensor(alpha):
             raise TypeError(f"{name}(): argument 'alpha' must be Number, not {type(alpha).__name__}")
@@ -176,8 +177,8 @@ def index_add_(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 
 def _copying(name: str, input: Any, dim: Any, index: Any, source: Any) -> tuple[Any, ...]:
     need_tensor(name, input)
     d = wrapped(name, dim, _field(input, _NDIM))
-    _need_vector(name, index, (INT64,), RuntimeError)
-    source = _need_source(name, input, d, index, source, IndexError)
+    need_vector(name, index, (INT64,), RuntimeError)
+    source = need_source(name, input, d, index, source, IndexError)
     return "index_copy", input, d, index, source, FROM_FRONT
 
 
@@ -224,7 +225,7 @@ def index_copy_(input: Any, dim: int, index: Any, source: Any) -> Any:
 def _filling(name: str, input: Any, dim: Any, index: Any, value: Any) -> tuple[Any, ...]:
     need_tensor(name, input)
     d = wrapped(name, dim, _field(input, _NDIM))
-    _need_vector(name, index, (INT64,), IndexError)
+    need_vector(name, index, (INT64,), IndexError)
     if is_tensor(value):
         if value.dim() != 0:
             raise RuntimeError(

@@ -11,12 +11,12 @@ from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
-from fastgrad.functions.placing import need_apart
+from fastgrad.functions.placing import need_apart, need_source, need_vector
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import expand
+from fastgrad.functions.shape import expand, reshape, wrapped
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import HALVES
+from fastgrad.native.contracts.element_types import HALVES, INT32, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, is_recorded
@@ -265,3 +265,78 @@ def scatter_reduce_(
         return write_over(BY_NAME["assign"], input, out)
     except (RuntimeError, IndexError) as error:
         raise renamed(error, "scatter_reduce_") from error.__cause__
+
+
+# --- slices ----------------------------------------------------------------------------------------------------
+
+
+def _reduced_slices(
+    name: str, x: Any, dim: Any, index: Any, source: Any, reduce: Any, include_self: Any
+) -> Any:
+    need_tensor(name, x)
+    d = wrapped(name, dim, _field(x, _NDIM))
+    need_vector(name, index, (INT32, INT64), RuntimeError)
+    source = need_source(name, x, d, index, source, RuntimeError)
+    if not isinstance(reduce, str):
+        raise TypeError(f"{name}(): argument 'reduce' (position 5) must be str, not {type(reduce).__name__}")
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}"
+        )
+    flat = x if _field(x, _NDIM) else reshape(x, 1)
+    sizes = tuple(rt.sizes(source))
+    places = expand(reshape(index, [-1 if k == d else 1 for k in range(len(sizes))]), sizes)
+    try:
+        out = _reduced(name, flat, d, places, source, reduce, include_self)
+    except RuntimeError as error:
+        if "out of bounds" in str(error):  # of slices it is an IndexError, as in PyTorch
+            raise IndexError(str(renamed(error, name))) from error.__cause__
+        raise renamed(error, name) from error.__cause__
+    return out if flat is x else reshape(out, ())
+
+
+@public()
+def index_reduce(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int
+    index : Tensor
+        A vector of int64 or int32; indices may repeat.
+    source : Tensor
+        Of the dtype of `input`, with a slice for each index.
+    reduce : "prod", "mean", "amax" or "amin"
+    include_self : bool
+        Whether what is at these places counts as well.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range, or `index` is no vector.
+    RuntimeError
+        If dtypes or sizes do not fit, or there is no such reduction.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.index_reduce(fg.ones(3), 0, fg.tensor([0, 2, 0]), fg.tensor([4.0, 5.0, 6.0]), "prod")
+    tensor([24.,  1.,  5.])
+    """
+    return _reduced_slices("index_reduce", input, dim, index, source, reduce, include_self)
+
+
+@public(package=False)
+def index_reduce_(
+    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
+) -> Any:
+    """`index_reduce` in place."""
+    out = _reduced_slices("index_reduce_", input, dim, index, source, reduce, include_self)
+    return write_over(BY_NAME["assign"], input, out)

@@ -569,6 +569,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
     def index_put_(self, indices: _Tensor, values: _Tensor | _int | _float | _complex, accumulate: _bool = False) -> _Tensor:
         r"""`index_put` in place."""
+    def index_reduce(self, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
+    def index_reduce_(self, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""`index_reduce` in place."""
     def index_select(self, dim: _int, index: _Tensor) -> _Tensor:
         r"""The slices of a dimension that a vector of indices names."""
     def inner(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
