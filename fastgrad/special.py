@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad.functions import elementwise, pointwise, reduce
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.plans import planned
+from fastgrad.functions.polynomials import POLYNOMIALS
 from fastgrad.functions.special import round
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.native.host.tables import BY_NAME
@@ -39,6 +40,22 @@ entr, erfcx, i0e, i1, i1e, log_ndtr, ndtri, xlog1py, zeta = map(
     _of, ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py", "zeta")
 )
 
+modified_bessel_i0, modified_bessel_i1 = i0, i1
+(
+    chebyshev_polynomial_t,
+    chebyshev_polynomial_u,
+    chebyshev_polynomial_v,
+    chebyshev_polynomial_w,
+    hermite_polynomial_h,
+    hermite_polynomial_he,
+    laguerre_polynomial_l,
+    legendre_polynomial_p,
+    shifted_chebyshev_polynomial_t,
+    shifted_chebyshev_polynomial_u,
+    shifted_chebyshev_polynomial_v,
+    shifted_chebyshev_polynomial_w,
+) = (POLYNOMIALS[name] for name in sorted(POLYNOMIALS))
+
 
 @planned
 def ndtr(input: Any) -> Any:
@@ -47,6 +64,10 @@ def ndtr(input: Any) -> Any:
 
 
 __all__ = [
+    "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v",
+    "chebyshev_polynomial_w",
     "digamma",
     "entr",
     "erf",
@@ -59,21 +80,31 @@ __all__ = [
     "gammainc",
     "gammaincc",
     "gammaln",
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
     "i0",
     "i0e",
     "i1",
     "i1e",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
     "log1p",
     "log_ndtr",
     "log_softmax",
     "logit",
     "logsumexp",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
     "multigammaln",
     "ndtr",
     "ndtri",
     "polygamma",
     "psi",
     "round",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
     "sinc",
     "softmax",
     "xlog1py",

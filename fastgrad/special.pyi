@@ -13,6 +13,14 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
+def chebyshev_polynomial_t(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the first kind, by order and point."""
+def chebyshev_polynomial_u(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the second kind, by order and point."""
+def chebyshev_polynomial_v(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the third kind, by order and point."""
+def chebyshev_polynomial_w(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the fourth kind, by order and point."""
 def digamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
 def entr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -37,6 +45,10 @@ def gammaincc(input: _Tensor | _int | _float | _complex, other: _Tensor | _int |
     r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
 def gammaln(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the absolute value of the gamma function."""
+def hermite_polynomial_h(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Hermite's polynomials, those of physics, by order and point."""
+def hermite_polynomial_he(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Hermite's polynomials, those of probability, by order and point."""
 def i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
 def i0e(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -45,6 +57,10 @@ def i1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 1."""
 def i1e(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(-|input|) * i1(input)``."""
+def laguerre_polynomial_l(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Laguerre's polynomials, by order and point."""
+def legendre_polynomial_p(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Legendre's polynomials, by order and point."""
 def log1p(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(1 + input)``, exact near zero."""
 def log_ndtr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -55,6 +71,10 @@ def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
     r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
     r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+def modified_bessel_i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The modified Bessel function of the first kind of order 0."""
+def modified_bessel_i1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The modified Bessel function of the first kind of order 1."""
 def multigammaln(input: _Tensor, p: _int) -> _Tensor:
     r"""The logarithm of the gamma function of `p` dimensions."""
 def ndtr(input: _Tensor) -> _Tensor:
@@ -67,6 +87,14 @@ def psi(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
 def round(input: _Tensor, *, decimals: _int = 0) -> _Tensor:
     r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
+def shifted_chebyshev_polynomial_t(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the first kind, at 2 x - 1, by order and point."""
+def shifted_chebyshev_polynomial_u(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the second kind, at 2 x - 1, by order and point."""
+def shifted_chebyshev_polynomial_v(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the third kind, at 2 x - 1, by order and point."""
+def shifted_chebyshev_polynomial_w(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""Chebyshev's polynomials of the fourth kind, at 2 x - 1, by order and point."""
 def sinc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``sin(pi input) / (pi input)``, and 1 at zero."""
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
