@@ -22,7 +22,7 @@ from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
 THREADS = 256
 GRID = (66, 6)  # factors of the number of blocks: three for each of the multiprocessors of a large GPU
-AT_ONCE = 4  # elements of a thread whose reads are under way together
+AT_ONCE = 2  # elements of a thread whose reads are under way together
 BLOCKS = GRID[0] * GRID[1]
 
 
