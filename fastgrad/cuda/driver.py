@@ -27,7 +27,6 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuDeviceTotalMem": (_P, _I),
     "cuDevicePrimaryCtxRetain": (_P, _I),
     "cuCtxSetCurrent": (_P,),
-    "cuCtxGetCurrent": (_P,),
     "cuCtxSynchronize": (),
     "cuMemGetInfo": (_P, _P),
     "cuMemAlloc": (_P, _Z),

@@ -81,7 +81,6 @@ class FakeDriver(Captures, Driver):
         self._events: dict[int, _Mark] = {}  # that were recorded, by handle
         self._lives = 0
         self._working = threading.RLock()
-        self._current = threading.local()  # the context of each thread
         self._without_times: set[int] = set()
         self._host: dict[int, Any] = {}  # memory that is locked
         self._clock = itertools.count(1)
@@ -135,13 +134,7 @@ class FakeDriver(Captures, Driver):
         word(out).value = 100 + device
 
     def _cuCtxSetCurrent(self, context: int) -> int:
-        if not 100 <= context < 100 + self.n_gpus:
-            return INVALID_VALUE
-        self._current.context = context
-        return 0
-
-    def _cuCtxGetCurrent(self, out: int) -> None:
-        word(out).value = getattr(self._current, "context", 0)
+        return 0 if 100 <= context < 100 + self.n_gpus else INVALID_VALUE
 
     def _cuCtxSynchronize(self) -> None:
         self.work()

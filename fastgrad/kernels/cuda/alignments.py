@@ -138,26 +138,10 @@ def forward(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
     return Body(run, ("count",), 1, threads)
 
 
-def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """The gradient with regard to what a logarithm of a softmax was of, as PyTorch has it.
-
-    What the states of a class come to is added up by the thread of the first one of them, and by the whole block for
-    the blank, of which there are many.
-    """
-    e, word, log_sum = target.elements[dtype], target.elements[INT64].load, _log_sum(target, dtype)
-    load, store, exp, log, maximum = e.load, e.store, e.math.exp, e.math.log, e.math.maximum
-    zero, one, nothing = e.constant(0), e.constant(1), e.constant(-np.inf)
-    has_steps, has_sequence, label, skips = _sequences(target, threads)
-
-    def share(a, most):
-        return where(a == most, one, exp(a - most))
-
-    def combine(a, b, c, d):
-        """A pair stands for ``b exp(a)``, and a is the largest of its terms."""
-        most = maximum(a, c)
-        return most, b * share(a, most) + d * share(c, most)
-
-    fold = folding(target, combine, (dtype, dtype), threads)
+def _betas(target: Target, dtype: int, label: Any, skips: Any, threads: int) -> Any:
+    """``betas(f, now, after, row, start, states, last)``: what alignments behind a step come to, of all states."""
+    e, log_sum = target.elements[dtype], _log_sum(target, dtype)
+    load, store, zero, nothing = e.load, e.store, e.constant(0), e.constant(-np.inf)
 
     def betas(f, now, after, row, start, states, last):
         s = np.int64(thread())
@@ -172,6 +156,25 @@ def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads
                 value = log_sum(load(f.beta, after + s), first, second)
             store(f.beta, now + s, value + load(f.log_probs.data, row + label(f, start, s)))
             s += threads
+
+    return betas
+
+
+def _gradients(target: Target, dtype: int, label: Any, threads: int) -> Any:
+    """``gradients(f, i, row, alpha, beta, start, labels)``: those of all classes at a step of a sequence."""
+    e, word = target.elements[dtype], target.elements[INT64].load
+    load, store, exp, log, maximum = e.load, e.store, e.math.exp, e.math.log, e.math.maximum
+    zero, one, nothing = e.constant(0), e.constant(1), e.constant(-np.inf)
+
+    def share(a, most):
+        return where(a == most, one, exp(a - most))
+
+    def combine(a, b, c, d):
+        """A pair stands for ``b exp(a)``, and a is the largest of its terms."""
+        most = maximum(a, c)
+        return most, b * share(a, most) + d * share(c, most)
+
+    fold = folding(target, combine, (dtype, dtype), threads)
 
     def gradient(f, i, own, both):
         """Of a class whose logarithm is `own`, if `both` is that of what alignments come to."""
@@ -216,6 +219,20 @@ def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads
                     store(f.out, row + k, gradient(f, i, load(f.log_probs.data, row + k), total))
             mine += threads
 
+    return gradients
+
+
+def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
+    """The gradient with regard to what a logarithm of a softmax was of, as PyTorch has it.
+
+    What the states of a class come to is added up by the thread of the first one of them, and by the whole block for
+    the blank, of which there are many.
+    """
+    e, word = target.elements[dtype], target.elements[INT64].load
+    load, store, zero, infinite = e.load, e.store, e.constant(0), e.constant(np.inf)
+    has_steps, has_sequence, label, skips = _sequences(target, threads)
+    betas, gradients = _betas(target, dtype, label, skips, threads), _gradients(target, dtype, label, threads)
+
     def clear(f, row):
         k = np.int64(thread())
         while k < f.classes:
@@ -231,7 +248,7 @@ def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads
         )  # fmt: skip
         if not has_sequence(f, length, labels, start):
             return
-        ignored = f.zero_infinity != 0 and load(f.loss.data, i) == -nothing
+        ignored = f.zero_infinity != 0 and load(f.loss.data, i) == infinite
         t = f.times - 1
         while t >= 0:
             row = (t * f.n + i) * f.classes

@@ -49,6 +49,20 @@ def _of_rows(row: Any, threads: int) -> Body:
     return Body(run, ("n", "groups"), threads // WARP, threads)
 
 
+def _reading(load: Any) -> tuple[Any, Any]:
+    """``element(f, r, k)``, of a row, and ``four(f, r, k, lanes)``, which are read together."""
+
+    def element(f, r, k):
+        at, _ = in_row(f, r, k)
+        return load(f.x.data, at)
+
+    def four(f, r, k, lanes):
+        a, b = element(f, r, k), element(f, r, k + lanes)
+        return a, b, element(f, r, k + 2 * lanes), element(f, r, k + 3 * lanes)
+
+    return element, four
+
+
 def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """With statistics of rows: means and reciprocal deviations."""
     e, centred = target.elements[dtype], bool(kernel.options["centred"])
@@ -61,15 +75,7 @@ def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: in
         e.constant(1),
     )
     fold, keep = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
-
-    def element(f, r, k):
-        at, _ = in_row(f, r, k)
-        return load(f.x.data, at)
-
-    def four(f, r, k, lanes):
-        """Elements that are read together."""
-        a, b = element(f, r, k), element(f, r, k + lanes)
-        return a, b, element(f, r, k + 2 * lanes), element(f, r, k + 3 * lanes)
+    element, four = _reading(load)
 
     def write(f, r, k, x, mean, scale):
         at, w = in_row(f, r, k)

@@ -76,6 +76,16 @@ class _Formula(NamedTuple):
     inputs: int = 1
 
 
+def _pair(element: Element, second: bool) -> Any:
+    """``pair(f, place)``: the elements of both inputs there, of the second one zero if there is none."""
+    load, zero = element.load, element.constant(0)
+
+    def pair(f, place):
+        return load(f.x, place), load(f.second, place) if second else zero
+
+    return pair
+
+
 def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int) -> Any:
     element = target.elements[dtype]
     load, store, zero, least = element.load, element.store, element.constant(0), element.constant(-np.inf)
@@ -84,7 +94,7 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
     term, finish = formula.term, formula.finish
     moved, item = formula.moved or formula.finish, formula.item or formula.term
     fold_sum = sums(target, dtype, threads)
-    fold_greatest = folding_one(target, maximum, dtype, threads)
+    fold_greatest, pair = folding_one(target, maximum, dtype, threads), _pair(element, second)
 
     def shift_of(f, at, lane, lanes, how):
         if not shifted:
@@ -100,9 +110,6 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
             best = maximum(best, load(f.x, at + k * f.pitch))
             k += lanes
         return moved(fold_greatest(best, how))
-
-    def pair(f, place):
-        return load(f.x, place), load(f.second, place) if second else zero
 
     def rest_of(f, at, lane, lanes, how, shift):
         total, lost, k, step = zero, zero, lane, lanes * f.pitch

@@ -95,7 +95,7 @@ table is free."""
 # --- the state of a GPU ----------------------------------------------------------------------------------------
 
 DRIVER = (
-    "cuCtxSetCurrent", "cuCtxGetCurrent", "cuCtxSynchronize", "cuLaunchKernel", "cuMemAlloc", "cuMemFree",
+    "cuCtxSetCurrent", "cuCtxSynchronize", "cuLaunchKernel", "cuMemAlloc", "cuMemFree",
     "cuMemcpyHtoDAsync",
     "cuMemcpyDtoHAsync", "cuMemcpyPeerAsync", "cuMemsetD8Async", "cuMemHostAlloc", "cuStreamSynchronize",
     "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamWaitEvent",

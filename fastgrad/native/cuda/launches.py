@@ -46,7 +46,6 @@ from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.records import LAUNCHING
 from fastgrad.native.cuda.calls import function_at
 from fastgrad.native.cuda.memory import (
-    be_current,
     choice_at,
     choice_of,
     event_create,
@@ -239,7 +238,7 @@ def launch(frame):
     g = gpu(c.state)
     code = g.failed
     if code == 0:
-        code = be_current(g)
+        code = make_current(g.cuCtxSetCurrent, g.context)
     if code == 0 and c.note != 0:
         n = note(c.note)
         if g.synchronous != 0:

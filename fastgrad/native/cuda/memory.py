@@ -59,7 +59,6 @@ gpu, block_at, shelf_at, statistics = map(caster, (GPU, BLOCK, SHELF, STATISTICS
 use_at, choice_at = map(caster, (USE, CHOICE))
 this_thread = extern("pthread_self", I64)
 make_current = function_at("q")
-ask_current = function_at("q")
 mem_alloc = function_at("qq")
 mem_free = function_at("q")
 synchronize = function_at("q")
@@ -70,16 +69,6 @@ event_do = function_at("q")
 BLOCK_BYTES, ARENA_BYTES, USE_BYTES, CHOICE_BYTES = (8 * part.words for part in (BLOCK, ARENA, USE, CHOICE))
 _FEWEST = 256  # places of the table of blocks
 _MIX = -7046029254386353131  # 2**64 divided by the golden ratio, as an int64
-
-
-@native_inline
-def be_current(g):
-    """Make a GPU's context the calling thread's, if it is not; what the driver says. To ask is quicker than to set."""
-    place = words(stack_small())
-    place[0] = 0
-    if ask_current(g.cuCtxGetCurrent, address_of(place)) == 0 and place[0] == g.context:
-        return 0
-    return make_current(g.cuCtxSetCurrent, g.context)
 
 
 # --- streams ---------------------------------------------------------------------------------------------------
@@ -479,7 +468,7 @@ def find_memory(g, shelf, nbytes):
     """A block of a shelf, or of a new segment of it, with at least so many bytes; or minus what went wrong."""
     found = find_free(shelf_at(shelf), nbytes)
     if found == 0:
-        code = be_current(g)
+        code = make_current(g.cuCtxSetCurrent, g.context)
         return -code if code != 0 else new_segment(g, shelf, nbytes)
     take_free(block_at(found))
     return found
@@ -494,7 +483,7 @@ def take_block(g, arena, wanted):
     if not make_room(g):
         return -OUT_OF_MEMORY
     if g.waiting != 0:
-        code = be_current(g)
+        code = make_current(g.cuCtxSetCurrent, g.context)
         if code != 0:
             return -code
         settle(g, 0)
