@@ -66,14 +66,8 @@ def _reading(load: Any) -> tuple[Any, Any]:
 def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """With statistics of rows: means and reciprocal deviations."""
     e, centred = target.elements[dtype], bool(kernel.options["centred"])
-    load, store, cast, sqrt, zero, one = (
-        e.load,
-        e.store,
-        e.constant,
-        e.math.sqrt,
-        e.constant(0),
-        e.constant(1),
-    )
+    load, store, cast, sqrt = e.load, e.store, e.constant, e.math.sqrt
+    zero, one = e.constant(0), e.constant(1)
     fold, keep = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
     element, four = _reading(load)
 

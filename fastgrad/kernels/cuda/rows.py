@@ -86,19 +86,11 @@ def _pair(element: Element, second: bool) -> Any:
     return pair
 
 
-def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int) -> Any:
-    element = target.elements[dtype]
-    load, store, zero, least = element.load, element.store, element.constant(0), element.constant(-np.inf)
-    maximum, second = element.math.maximum, formula.inputs == 2
-    reduces, shifted = formula.item is None, formula.moved is not None
-    term, finish = formula.term, formula.finish
-    moved, item = formula.moved or formula.finish, formula.item or formula.term
-    fold_sum = sums(target, dtype, threads)
-    fold_greatest, pair = folding_one(target, maximum, dtype, threads), _pair(element, second)
+def _greatest(element: Element) -> Any:
+    """``greatest(f, at, lane, lanes)``: the greatest element that a thread finds in a row."""
+    load, maximum, least = element.load, element.math.maximum, element.constant(-np.inf)
 
-    def shift_of(f, at, lane, lanes, how):
-        if not shifted:
-            return zero
+    def greatest(f, at, lane, lanes):
         best, k, step = least, lane, lanes * f.pitch
         while k + 3 * lanes < f.length:  # four reads are under way at once
             place = at + k * f.pitch
@@ -109,6 +101,25 @@ def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int)
         while k < f.length:
             best = maximum(best, load(f.x, at + k * f.pitch))
             k += lanes
+        return best
+
+    return greatest
+
+
+def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int) -> Any:
+    element = target.elements[dtype]
+    store, zero = element.store, element.constant(0)
+    reduces, shifted = formula.item is None, formula.moved is not None
+    term, finish = formula.term, formula.finish
+    moved, item = formula.moved or formula.finish, formula.item or formula.term
+    fold_sum = sums(target, dtype, threads)
+    fold_greatest = folding_one(target, element.math.maximum, dtype, threads)
+    greatest, pair = _greatest(element), _pair(element, formula.inputs == 2)
+
+    def shift_of(f, at, lane, lanes, how):
+        if not shifted:
+            return zero
+        best = greatest(f, at, lane, lanes)
         return moved(fold_greatest(best, how))
 
     def rest_of(f, at, lane, lanes, how, shift):
