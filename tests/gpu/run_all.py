@@ -23,7 +23,7 @@ STEPS = {
     "versions": 30, "building": 120, "launches": 60, "graphs": 50, "bandwidth": 90, "products": 60, "memory": 40,
     "exchange": 30, "errors": 60, "models": 90, "tests": 300, "sanitizer": 120,
 }  # fmt: skip
-"""Seconds that a step may take, in the order of what is missed most."""
+"""Seconds that a step may take on a GPU, in the order of what is missed most."""
 
 
 def arguments() -> argparse.Namespace:
@@ -96,7 +96,7 @@ def main() -> int:
         if left < 5:
             print(f"{name}: no time is left", flush=True)
             continue
-        found[name] = rows_of(name, min(seconds, left), options)
+        found[name] = rows_of(name, left if options.stand_in else min(seconds, left), options)
         failed = sum(row["ok"] is False for row in found[name])
         print(f"{name}: {len(found[name]) - 1} rows, {failed} not as they should be", flush=True)
         (options.out / "all.json").write_text(json.dumps(found, indent=1))
