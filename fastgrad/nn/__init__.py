@@ -1,17 +1,23 @@
 """Neural networks: modules, and the functions that they are made of in `fastgrad.nn.functional`."""
 
+import importlib as _importlib
+import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from fastgrad.functions.arguments import need_type as _need_type
 from fastgrad.module_names import getattr_of as _getattr_of
-from fastgrad.nn import functional, init, modules, utils
-from fastgrad.nn.modules import *  # noqa: F403 - `modules` lists its names; they are these
-from fastgrad.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from fastgrad.nn import functional as functional
+from fastgrad.nn.parameter import Buffer as Buffer
+from fastgrad.nn.parameter import Parameter as Parameter
+from fastgrad.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from fastgrad.nn.parameter import UninitializedParameter as UninitializedParameter
 
-__all__ = [
-    *modules.__all__, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",
-    "factory_kwargs", "functional", "init", "modules", "utils",
-]  # fmt: skip
+if _TYPE_CHECKING:
+    from fastgrad.nn import init as init
+    from fastgrad.nn import modules as modules
+    from fastgrad.nn import utils as utils
+    from fastgrad.nn.modules import *  # noqa: F403 - the names that `__getattr__` finds
 
 _FACTORY = ("device", "dtype", "memory_format")
 
@@ -51,4 +57,27 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     return out
 
 
-__getattr__ = _getattr_of(__name__, {"attention": None, "grad": None})  # few programs use these
+_other = _getattr_of(__name__, dict.fromkeys(("attention", "grad", "init", "modules", "utils")))
+
+
+def _with_layers() -> dict[str, _Any]:
+    """Import the layers, which takes as long as a tenth of the package, and make their names those of this module."""
+    modules = _importlib.import_module("fastgrad.nn.modules")
+    here = vars(_sys.modules[__name__])
+    here.update((name, getattr(modules, name)) for name in modules.__all__)
+    others = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
+    here["__all__"] = [*modules.__all__, *others, "factory_kwargs", "functional", "init", "modules", "utils"]
+    return here
+
+
+def __getattr__(name: str) -> _Any:
+    """A layer, when a program first asks for one, or a module that few programs use."""
+    if "__all__" not in globals() and (name == "__all__" or not name.startswith("_")):
+        here = _with_layers()
+        if name in here:
+            return here[name]
+    return _other(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_with_layers())

@@ -96,6 +96,7 @@ def _install() -> None:
     autocasting.declare()
     for k, operator in enumerate(OPERATORS):
         runtime_set("operators", registry.BY_NAME[names[operator.removeprefix("inplace_")]].id, k)
+    kernel_table.check_from_now_on()
 
 
 _install()

@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import runtime_get, runtime_set
+from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import (
     BOOL,
     COMPLEX,
@@ -57,7 +57,7 @@ from fastgrad.native.contracts.ops import (
     STRUCTURED,
     SUMMED,
 )
-from fastgrad.native.contracts.records import OPINFO
+from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, taking, trace
@@ -277,7 +277,7 @@ class Op:
         return {op.kernel for op in ops if op.kernel is not None}
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
-        runtime_set("ops", value, self._word(field) + index)
+        _set_word(self.id * OPINFO.words + _WORDS[field] + index, value)
 
     def _position(self, name: str) -> int:
         names = [n.lstrip("*") for n in self.inputs]
@@ -504,11 +504,7 @@ class Op:
         return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
-        return runtime_get("ops", self._word(field) + index)
-
-    def _word(self, field: str) -> int:
-        """Where a field of the op's record begins in the table of ops."""
-        return self.id * OPINFO.words + OPINFO.fields[field][0]
+        return rt.word(self.id * OPINFO.words + _WORDS[field] + index)  # type: ignore[no-any-return]
 
     def may_lack(self, k: int) -> bool:
         """Whether operand `k` may be None."""
@@ -523,6 +519,9 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
+_set_word = rt.set_word
+_WORDS = {field: RUNTIME.fields["ops"][0] + place for field, (place, *_) in OPINFO.fields.items()}
+"""Where the fields of the first op's record lie in the record of the runtime."""
 _OF_A_RULE = ("grad_kind", "grad", "save", "reads")  # fields of a record that each derivative of the op has
 # What formulas call by a letter, programs call by PyTorch's name.
 _ARGUMENTS = {

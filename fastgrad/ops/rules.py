@@ -149,17 +149,19 @@ class Source(Protocol):
 
 def argument(op: Op, name: str, source: Source) -> Any:
     """The value of a parameter of a rule of `op`, by its name."""
-    inputs = [n.lstrip("*") for n in op.inputs]
-    attrs = [n.lstrip("*") for n in op.attrs]
-    star = len(attrs) - 1
     if name == "g":
         return source.gradient()
-    if name == "gs":
-        return source.gradients()
-    if name in inputs:  # also if it is called like an output: the derivative of another op takes that one's
-        return source.saved(inputs.index(name))
+    place = _places_of(op.inputs).get(name)
+    if place is not None:  # also if it is called like an output: the derivative of another op takes that one's
+        return source.saved(place)
     if name in OUTPUTS:
         return source.saved(SAVED_INPUTS + OUTPUTS.index(name))
+    index = _places_of(op.attrs).get(name)
+    if index is not None and name not in _OF_NODES:
+        return source.integers(index) if op.attrs[index].startswith("*") else source.integer(index)
+    star = len(op.attrs) - 1
+    if name == "gs":
+        return source.gradients()
     if name == "sizes":
         return source.sizes()
     if name == "position":
@@ -168,17 +170,26 @@ def argument(op: Op, name: str, source: Source) -> Any:
         return source.before(star)
     if name == "own":
         return source.own(star)
-    if name in attrs:
-        index = attrs.index(name)
-        return source.integers(index) if op.attrs[index].startswith("*") else source.integer(index)
     raise ValueError(
         f"the rule of {op.name} asks for {name!r}, which is no input, output or integer of the op"
     )
 
 
+_OF_NODES = ("gs", "sizes", "position", "before", "own")  # what these names say comes before integers of a call
+
+
+@functools.cache
+def _places_of(names: tuple[str, ...]) -> dict[str, int]:
+    """The places of inputs, or of integers, by their names."""
+    return {name.lstrip("*"): place for place, name in reversed(list(enumerate(names)))}
+
+
 @functools.cache
 def parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
     """The names of what a rule, or a formula, reads."""
+    taken = getattr(rule, "taken", None)
+    if taken is not None:
+        return taken  # type: ignore[no-any-return]
     code = getattr(rule, "__code__", None)
     if (
         code is None
@@ -268,9 +279,7 @@ def call_of(op: Op) -> Callable[..., Any]:
 
 def taking(names: Iterable[str], rule: Callable[..., Any]) -> Callable[..., Any]:
     """A rule that says which parameters it takes."""
-    rule.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    )
+    rule.taken = tuple(names)  # type: ignore[attr-defined] # a signature takes ten times as long
     return rule
 
 

@@ -23,7 +23,7 @@ from fastgrad.native.contracts.element_types import ANY_NUMBER, BOOL, FLOAT32, F
 from fastgrad.native.contracts.frames import FLAT, STRIDED
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops import activations, kernel_table, optim_formulas
-from fastgrad.ops.kernel_table import KERNELS, Kernel
+from fastgrad.ops.kernel_table import KERNELS, Kernel, check_formula
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
@@ -271,6 +271,12 @@ def test_values_that_are_refused(value):
     exec("def formula(x, y=value): return x", scope := {"value": value})
     with pytest.raises(TypeError, match=r"which reads `its defaults`, a \w"):
         need_values(scope["formula"])
+
+
+def test_keys_can_hold_what_formulas_of_the_package_read():
+    for declared in KERNELS:
+        if declared.formula is not None:
+            check_formula(declared.name, declared.formula)
 
 
 def test_a_function_that_calls_itself_is_refused():
