@@ -249,3 +249,14 @@ def test_the_support_of_a_mixture_has_one_answer_for_each_sample():
 def test_one_hot_samples_may_be_bool():
     d = D.OneHotCategorical(fg.tensor([0.25, 0.75]))
     assert d.log_prob(fg.tensor([False, True])).item() == pytest.approx(math.log(0.75))
+
+
+@pytest.mark.parametrize("dtype", [fg.float32, fg.float64])
+def test_von_mises_at_the_ends_of_its_concentrations(dtype):
+    kappa = fg.tensor([0.0, 1e16, math.inf, math.nan], dtype=dtype)
+    drawn = D.VonMises(fg.zeros(4, dtype=dtype), kappa, validate_args=False).sample((4000,))
+    assert drawn.dtype == dtype
+    assert farthest(drawn[:, 0].double().numpy() / (2 * math.pi) + 0.5) < 2
+    assert drawn[:, 1].abs().max() < 1e-6
+    assert drawn[:, 2].abs().max() < 1e-6
+    assert drawn[:, 3].isnan().all()
