@@ -58,7 +58,7 @@ class VonMises(Distribution):
         with fg.no_grad():
             shape = tuple(self._extended_shape(sample_shape))
             loc, given = self.loc.double(), self.concentration.double()
-            kappa = fg.where(given.abs() < _TINY, _TINY, given)  # uniform, with nothing divided by 0
+            kappa: Any = fg.where(given.abs() < _TINY, _TINY, given)  # uniform, with nothing divided by 0
             tau = 1 + (1 + 4 * kappa**2).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
             r = fg.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho)).expand(shape)
