@@ -152,7 +152,7 @@ class MixtureSameFamilyConstraint(Constraint):
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if result.dim() < 1:
             raise ValueError(f"Expected value.dim() >= {self.event_dim + 1} but got {value.dim()}")
-        return result.reshape(*result.shape[: result.dim() - self.event_dim], -1).all(-1)
+        return result.reshape(*result.shape[: value.dim() - self.event_dim], -1).all(-1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_constraint!r})"

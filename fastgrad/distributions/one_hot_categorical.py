@@ -81,7 +81,7 @@ class OneHotCategorical(Distribution):
 
     def log_prob(self, value: Any) -> Any:
         self._checked(value)
-        return self._categorical.log_prob(value.argmax(-1))
+        return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self) -> Any:
         return self._categorical.entropy()

@@ -59,11 +59,9 @@ class TransformedDistribution(Distribution):
                 f"{tuple(base_shape)}."
             )
         shape = transform.forward_shape(base_shape)
-        base_distribution = base_distribution.expand(
-            transform.inverse_shape(shape)[: len(base_shape) - event_dim]
-            if len(transform.inverse_shape(shape)) == len(base_shape)
-            else transform.inverse_shape(shape)[: len(transform.inverse_shape(shape)) - event_dim]
-        )
+        expanded = transform.inverse_shape(shape)
+        if tuple(expanded) != tuple(base_shape):  # else its own parameters stay: leaves, that can be copied
+            base_distribution = base_distribution.expand(expanded[: len(expanded) - event_dim])
         missing = transform.domain.event_dim - event_dim
         if missing > 0:
             base_distribution = Independent(base_distribution, missing)

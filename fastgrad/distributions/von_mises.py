@@ -12,6 +12,8 @@ from fastgrad.distributions.utils import broadcast_all, lazy_property, uniform
 
 __all__ = ["VonMises"]
 
+_TINY, _NARROW = 1e-300, 1e12  # concentrations: drawn as 0 below, as a normal distribution above
+
 
 def _log_i0(x: Any) -> Any:
     return fg.special.i0e(x).log() + x
@@ -55,11 +57,14 @@ class VonMises(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         with fg.no_grad():
             shape = tuple(self._extended_shape(sample_shape))
-            loc, kappa = self.loc.double(), self.concentration.double()
+            loc, given = self.loc.double(), self.concentration.double()
+            kappa: Any = fg.where(given.abs() < _TINY, _TINY, given)  # uniform, with nothing divided by 0
             tau = 1 + (1 + 4 * kappa**2).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
             r = fg.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho)).expand(shape)
-            x, done = fg.zeros_like(r), fg.zeros(shape, dtype=fg.bool, device=r.device)
+            # What no draw would ever be accepted for: narrow as rounding sees it, a normal distribution; and nan.
+            done = ((kappa > _NARROW) | kappa.isnan()).expand(shape)
+            x = fg.where(done, fg.randn_like(r) * kappa.rsqrt(), 0.0) if done.any() else fg.zeros_like(r)
             while not done.all():
                 u1, u2, u3 = uniform((3, *shape), r).unbind()
                 z = fg.cos(math.pi * u1)

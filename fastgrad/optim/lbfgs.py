@@ -203,7 +203,7 @@ class LBFGS(Optimizer):
         first = evaluate()
         state["func_evals"] += 1
         here = _Point(0.0, float(first), self._flat_grad(), 0.0)
-        if here.grad.abs().max() > group["tolerance_grad"]:
+        if not here.grad.abs().max() <= group["tolerance_grad"]:  # also where it is nan, which a step spreads
             self._iterate(evaluate, group, state, here)
         return first
 
@@ -214,7 +214,7 @@ class LBFGS(Optimizer):
         for k in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             d = _direction(state, here.grad, group["history_size"])
-            t = min(1.0, 1.0 / here.grad.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
+            t = min(1.0, here.grad.abs().sum().reciprocal().item()) * lr if state["n_iter"] == 1 else lr
             state.update(d=d, t=t, prev_flat_grad=here.grad.clone(), prev_loss=here.loss)
             start = here._replace(t=0.0, slope=here.grad.dot(d).item())
             if start.slope > -tolerance:

@@ -116,9 +116,11 @@ class SGD(FormulaOptimizer):
                 with enable_grad():
                     self._first_step(group, p, grad)
             else:
-                buffer = state["momentum_buffer"] = empty_like(p)
-                fresh += (p, grad, buffer)
+                fresh += (p, grad, empty_like(p))
         self._run(sgd_step, fresh, group, flags=FIRST_STEP, recorded=False)
+        # Only now: a step that failed leaves no buffer that nobody has written.
+        for p, buffer in zip(fresh[::3], fresh[2::3], strict=True):
+            self.state[p]["momentum_buffer"] = buffer
         self._run(sgd_step, known, group, () if heavy else ("momentum_buffer",))
 
     def _first_step(self, group: dict[str, Any], p: Any, grad: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -222,3 +223,40 @@ def test_pathwise_gradients_of_means():
     found = fg.autograd.grad((D.Dirichlet(a).rsample((COUNT,)).mean(0) * weights).sum(), a)[0]
     expected = fg.autograd.grad((D.Dirichlet(a).mean * weights).sum(), a)[0]
     assert bool((found - expected).abs().max() < 0.01)
+
+
+@pytest.mark.parametrize(
+    "name", ["HalfCauchy", "HalfNormal", "LogNormal", "InverseGamma", "Pareto", "LogisticNormal"]
+)
+def test_transformed_distributions_keep_their_leaves(name: str):
+    scale = fg.ones(3, requires_grad=True)
+    made = getattr(D, name)(
+        *((scale,) if name.startswith("Half") else (fg.ones(3, requires_grad=True), scale))
+    )
+    again = copy.deepcopy(made)
+    assert again.batch_shape == made.batch_shape
+    assert again.event_shape == made.event_shape
+
+
+def test_the_support_of_a_mixture_has_one_answer_for_each_sample():
+    weights = D.Categorical(fg.ones(2))
+    flat = D.MixtureSameFamily(weights, D.Exponential(fg.ones(2)))
+    assert flat.support.check(fg.tensor([1.0, -1.0, 2.0])).tolist() == [True, False, True]
+    vectors = D.MixtureSameFamily(weights, D.Independent(D.Exponential(fg.ones(2, 3)), 1))
+    assert vectors.support.check(fg.tensor([[1.0, 2.0, 3.0], [1.0, -2.0, 3.0]])).tolist() == [True, False]
+
+
+def test_one_hot_samples_may_be_bool():
+    d = D.OneHotCategorical(fg.tensor([0.25, 0.75]))
+    assert d.log_prob(fg.tensor([False, True])).item() == pytest.approx(math.log(0.75))
+
+
+@pytest.mark.parametrize("dtype", [fg.float32, fg.float64])
+def test_von_mises_at_the_ends_of_its_concentrations(dtype):
+    kappa = fg.tensor([0.0, 1e16, math.inf, math.nan], dtype=dtype)
+    drawn = D.VonMises(fg.zeros(4, dtype=dtype), kappa, validate_args=False).sample((4000,))
+    assert drawn.dtype == dtype
+    assert farthest(drawn[:, 0].double().numpy() / (2 * math.pi) + 0.5) < 2
+    assert drawn[:, 1].abs().max() < 1e-6
+    assert drawn[:, 2].abs().max() < 1e-6
+    assert drawn[:, 3].isnan().all()

@@ -79,3 +79,11 @@ def test_the_third_result_is_dropped_where_there_is_no_bias():
     F.layer_norm(x, (4,), weight).sum().backward()
     assert_close(weight.grad, F.layer_norm(x, (4,)).sum(0))
     assert weight.grad.shape == (4,)
+
+
+def test_instances_of_an_empty_batch_move_the_statistics_to_nan():
+    mean, var = fg.zeros(4), fg.ones(4)
+    out = fg.nn.functional.instance_norm(fg.zeros(0, 4, 3), mean, var)
+    assert tuple(out.shape) == (0, 4, 3)
+    assert mean.isnan().all()
+    assert var.isnan().all()

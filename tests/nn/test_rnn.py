@@ -436,3 +436,12 @@ def test_rows_behind_the_last_step_stay_aside(lib):
     assert tuple(output.data.shape) == (3, 3)
     last.sum().backward()
     assert (data.grad != 0).any(1).tolist() == [True, True, True, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["double", "float", "half", "long", "int", "short", "char", "byte", "cpu"])
+def test_packed_sequences_are_converted_by_name(name: str):
+    packed = nn.utils.rnn.pack_sequence([fg.ones(2, 3), fg.ones(1, 3)])
+    found = getattr(packed, name)()
+    assert isinstance(found, nn.utils.rnn.PackedSequence)
+    assert found.data.dtype == getattr(packed.data, name)().dtype
+    assert found.batch_sizes.tolist() == [2, 1]

@@ -73,3 +73,22 @@ def test_derivatives():
     for f in (lambda x: F.unfold(x, 2, padding=1), lambda x: F.fold(F.unfold(x, 2), (3, 4), 2)):
         assert fg.autograd.gradcheck(f, (x,))
         assert fg.autograd.gradgradcheck(f, (x,))
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_an_empty_batch_in_random_windows(rank: int):
+    x = fg.zeros(0, 2, *[4] * rank, requires_grad=True)
+    out = getattr(F, f"fractional_max_pool{rank}d")(x, 2, output_size=2)
+    assert tuple(out.shape) == (0, 2, *[2] * rank)
+    out.sum().backward()
+    assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize("size", [0, (2, 0, 2), (0, 2, 2), (2, 2, 0)])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 4, 4), (3, 4, 4, 4)])
+def test_volumes_of_no_means(size: Any, shape: tuple[int, ...]):
+    x = fg.ones(shape, requires_grad=True)
+    out = F.adaptive_avg_pool3d(x, size)
+    assert tuple(out.shape) == (*shape[:-3], *((size,) * 3 if size == 0 else size))
+    out.sum().backward()
+    assert x.grad.tolist() == fg.zeros(shape).tolist()

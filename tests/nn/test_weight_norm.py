@@ -134,3 +134,13 @@ def test_state_dicts(lib: ModuleType):
 def test_the_hook_can_be_copied_and_pickled():
     for hook in (copy.deepcopy(WeightNorm("a", None)), pickle.loads(pickle.dumps(WeightNorm("a", None)))):
         assert (hook.name, hook.dim) == ("a", -1)
+
+
+@pytest.mark.parametrize("dim", [2, -3])
+def test_a_dimension_that_the_weight_lacks(dim: int):
+    module = fg.nn.Linear(3, 4)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        fg.nn.utils.parametrizations.weight_norm(module, dim=dim)
+    with pytest.warns(FutureWarning), pytest.raises(IndexError, match="Dimension out of range"):
+        fg.nn.utils.weight_norm(module, dim=dim)
+    assert [name for name, _ in module.named_parameters()] == ["weight", "bias"]

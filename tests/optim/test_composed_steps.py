@@ -236,3 +236,19 @@ def test_hooks(lib, case):
     assert (log[0], log[1], log[-1]) == ("before", "closure", "after")
     assert optimizer.state_dict()["more"] == 1
     assert w.grad is not None
+
+
+def test_lbfgs_spreads_nan_as_other_steps_do():
+    p = fg.ones(2, requires_grad=True)
+    optimizer = fg.optim.LBFGS([p])
+    p.grad = fg.tensor([float("nan"), 1.0])
+    optimizer.step(lambda: fg.tensor(1.0))
+    assert p.isnan().tolist() == [True, False]
+
+
+def test_lbfgs_without_a_tolerance_stays_where_the_gradient_is_zero():
+    p = fg.ones(2, requires_grad=True)
+    optimizer = fg.optim.LBFGS([p], tolerance_grad=-1.0)
+    p.grad = fg.zeros(2)
+    optimizer.step(lambda: fg.tensor(1.0))
+    assert p.tolist() == [1.0, 1.0]

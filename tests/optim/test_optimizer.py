@@ -524,3 +524,18 @@ def test_loading_brings_single_numbers_to_one_dtype(name):
         optimizer.load_state_dict(optimizer.state_dict())
         results.append({optimizer.state[w][key].dtype for key in optimizer._counted})
     assert results == [{fg.float32}, {fg.float32}]
+
+
+def test_a_first_step_that_fails_leaves_no_momentum():
+    p = fg.ones(2, requires_grad=True)
+    optimizer = fg.optim.SGD([p], lr=0.5, momentum=0.9)
+    p.grad = fg.ones(2)
+    p.data = fg.ones(3)
+    with pytest.raises(RuntimeError):
+        optimizer.step()
+    assert "momentum_buffer" not in optimizer.state[p]
+    p.data = fg.ones(2)
+    p.grad = fg.ones(2)
+    for expected in (0.5, -0.45):
+        optimizer.step()
+        assert p.tolist() == pytest.approx([expected, expected])

@@ -184,7 +184,8 @@ def _maxima(x: Any, kernel: tuple[int, ...], sizes: tuple[int, ...], samples: An
         places = line if places is None else places + line
     count, window = math.prod(sizes), math.prod(kernel)
     flat = places.reshape(*head, count, window)
-    seen = gather(x.reshape(*head, -1), 2, flat.reshape(*head, -1)).reshape(*head, count, window)
+    lines = x.reshape(*head, math.prod(image))  # no -1: a batch may be empty
+    seen = gather(lines, 2, flat.reshape(*head, count * window)).reshape(*head, count, window)
     best, which = max_(seen, -1)
     at = gather(flat, -1, which.unsqueeze(-1)).squeeze(-1)
     return best.reshape(*head, *sizes), at.reshape(*head, *sizes)

@@ -75,7 +75,7 @@ def instance_norm(
     out = batch_norm(input.reshape(1, n * sizes[1], *sizes[2:]), mean, var, scale, shift, True, momentum, eps)
     for running, moved in ((running_mean, mean), (running_var, var)):
         if running is not None and moved is not None:
-            running.copy_(moved.detach().reshape(n, -1).mean(0))
+            running.copy_(moved.detach().reshape(n, sizes[1]).mean(0))
     return out.reshape(sizes)
 
 

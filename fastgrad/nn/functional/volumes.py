@@ -172,6 +172,8 @@ def adaptive_avg_pool3d(input: Any, output_size: int | tuple[int | None, ...] | 
     """
     x = _planes("adaptive_avg_pool3d", input)
     depth, *plane = _targets("adaptive_avg_pool3d", output_size, x.shape[1:])
+    if 0 in plane:  # nothing to average over the depths
+        return adaptive_avg_pool2d(x, tuple(plane)).narrow(1, 0, 0).reshape(*input.shape[:-3], depth, *plane)
     planes = adaptive_avg_pool2d(x, tuple(plane))
     places = plane[0] * plane[1]
     out = adaptive_avg_pool2d(planes.reshape(planes.shape[0], 1, planes.shape[1], places), (depth, places))

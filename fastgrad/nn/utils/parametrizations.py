@@ -233,6 +233,8 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
     ------
     ValueError
         If there is no such parameter.
+    IndexError
+        If the parameter has no such dimension.
 
     Examples
     --------

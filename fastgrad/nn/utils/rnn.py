@@ -42,6 +42,42 @@ class PackedSequence(NamedTuple):
         """The sequences with another dtype or device; see `Tensor.to`."""
         return self._replace(data=need_tensor("to", self.data, "data").to(*args, **kwargs))
 
+    def double(self) -> PackedSequence:
+        """The sequences as `Tensor.double` gives their data."""
+        return self._replace(data=need_tensor("double", self.data, "data").double())
+
+    def float(self) -> PackedSequence:
+        """The sequences as `Tensor.float` gives their data."""
+        return self._replace(data=need_tensor("float", self.data, "data").float())
+
+    def half(self) -> PackedSequence:
+        """The sequences as `Tensor.half` gives their data."""
+        return self._replace(data=need_tensor("half", self.data, "data").half())
+
+    def long(self) -> PackedSequence:
+        """The sequences as `Tensor.long` gives their data."""
+        return self._replace(data=need_tensor("long", self.data, "data").long())
+
+    def int(self) -> PackedSequence:
+        """The sequences as `Tensor.int` gives their data."""
+        return self._replace(data=need_tensor("int", self.data, "data").int())
+
+    def short(self) -> PackedSequence:
+        """The sequences as `Tensor.short` gives their data."""
+        return self._replace(data=need_tensor("short", self.data, "data").short())
+
+    def char(self) -> PackedSequence:
+        """The sequences as `Tensor.char` gives their data."""
+        return self._replace(data=need_tensor("char", self.data, "data").char())
+
+    def byte(self) -> PackedSequence:
+        """The sequences as `Tensor.byte` gives their data."""
+        return self._replace(data=need_tensor("byte", self.data, "data").byte())
+
+    def cpu(self) -> PackedSequence:
+        """The sequences on the CPU."""
+        return self._replace(data=need_tensor("cpu", self.data, "data").cpu())
+
 
 def invert_permutation(permutation: Any) -> Any:
     """The permutation that undoes another one, or None for None."""

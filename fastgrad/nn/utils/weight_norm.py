@@ -6,6 +6,7 @@ import warnings
 from typing import Any, TypeVar
 
 from fastgrad.functions.arguments import need_tensor, need_type
+from fastgrad.functions.shape import wrapped
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 
@@ -19,7 +20,8 @@ def norm_except_dim(v: Any, dim: int) -> Any:
     """The Euclidean norms of the slices of `v` along `dim`, which keeps its size while the others have size 1."""
     if dim == WHOLE:
         return (v * v).sum().sqrt()
-    others = [d for d in range(v.ndim) if d != dim % v.ndim]
+    kept = wrapped("weight_norm", dim, v.ndim)
+    others = [d for d in range(v.ndim) if d != kept]
     return ((v * v).sum(others, keepdim=True) if others else v * v).sqrt()
 
 
@@ -57,8 +59,10 @@ class WeightNorm:
         if weight is None:
             raise KeyError(f"weight_norm: {type(module).__name__} has no parameter '{name}'")
         need_tensor("weight_norm", weight, f"module.{name}")
+        # Before anything is changed: the dimension may be wrong.
+        lengths = norm_except_dim(weight.detach(), hook.dim)
         del module._parameters[name]
-        module.register_parameter(f"{name}_g", Parameter(norm_except_dim(weight.detach(), hook.dim)))
+        module.register_parameter(f"{name}_g", Parameter(lengths))
         module.register_parameter(f"{name}_v", Parameter(weight.detach()))
         setattr(module, name, hook.compute_weight(module))
         module.register_forward_pre_hook(hook)
@@ -99,6 +103,8 @@ def weight_norm(module: _M, name: str = "weight", dim: int | None = 0) -> _M:
         If the weight is normalized already.
     KeyError
         If the module has no such parameter.
+    IndexError
+        If the parameter has no such dimension.
 
     Notes
     -----
