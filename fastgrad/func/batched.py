@@ -70,20 +70,35 @@ def levels() -> list[Level]:
 
 
 class entered:  # noqa: N801 - a context manager
-    """A block in which a call of `vmap` is under way."""
+    """A block in which a call of `vmap` is under way.
+
+    A signal may interrupt entering it, so whatever was done is undone there. No level is on the stack without its
+    count: one count too many costs plans, one too few would run functions by plans within `vmap`.
+    """
 
     def __init__(self, size: int, randomness: str) -> None:
-        self._size, self._randomness = size, randomness
+        self.level = Level(size, randomness, len(_levels.stack))
 
     def __enter__(self) -> Level:
-        self.level = Level(self._size, self._randomness, len(_levels.stack))
-        _levels.stack.append(self.level)
-        _choose(1)  # no function runs by its plan, which knows nothing of randomness
+        try:
+            _choose(1)  # no function runs by its plan, which knows nothing of randomness
+            _levels.stack.append(self.level)
+        except BaseException:
+            leave(self.level.depth)
+            raise
         return self.level
 
     def __exit__(self, *_: object) -> None:
-        _choose(-1)
-        _levels.stack.pop()
+        leave(self.level.depth)
+
+
+def leave(depth: int) -> None:
+    """End the calls of `vmap` from a depth on that are under way; none if they ended before."""
+    stack = _levels.stack
+    n = len(stack) - depth
+    if n > 0:
+        del stack[depth:]
+        _choose(-n)
 
 
 class outside:  # noqa: N801 - a context manager
@@ -101,8 +116,8 @@ class outside:  # noqa: N801 - a context manager
         _choose(-len(self._rest))
 
     def __exit__(self, *_: object) -> None:
-        _levels.stack += self._rest
         _choose(len(self._rest))
+        _levels.stack += self._rest
 
 
 def need_randomness(value: Any) -> None:

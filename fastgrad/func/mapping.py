@@ -12,6 +12,8 @@ from fastgrad.func.batched import (
     batched,
     entered,
     is_at,
+    leave,
+    levels,
     need_randomness,
     outside,
     value_at,
@@ -164,13 +166,18 @@ def _mapped(
     randomness: str,
 ) -> Any:
     """The function called on batched tensors, and values of what it returns."""
-    with entered(size, randomness) as level:
-        args, kwargs = rebuilt(
-            given, [x if d is None else batched(x, level) for x, d in zip(fronts, dims, strict=True)]
-        )
-        out = func(*args, **kwargs)
-        with outside(level):
-            return _values(func, out, out_dims, level)
+    depth = len(levels())
+    try:
+        with entered(size, randomness) as level:
+            args, kwargs = rebuilt(
+                given, [x if d is None else batched(x, level) for x, d in zip(fronts, dims, strict=True)]
+            )
+            out = func(*args, **kwargs)
+            with outside(level):
+                return _values(func, out, out_dims, level)
+    finally:
+        if len(levels()) > depth:  # a signal came as the block ended
+            leave(depth)
 
 
 def _out_dims(func: Any, out: Any, out_dims: Any) -> list[Any]:

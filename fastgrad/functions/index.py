@@ -94,6 +94,11 @@ def _is_advanced(item: Any) -> bool:
     return isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim > 0)
 
 
+def _is_each(item: Any) -> bool:
+    """Whether an index is an integer of `vmap` that is another for each element, so that no view has them all."""
+    return isinstance(item, TensorBase) and hasattr(item, "_level")
+
+
 def _items(x: Any, index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     consumed = 0
@@ -157,7 +162,7 @@ def views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:
             out = apply(_UNSQUEEZE, 1, 0, out, dim)
             advanced.append((dim, tensor([0] if item else [], dtype=dtypes.int64)))
             dim += 1
-        elif type(item) is not int and _is_advanced(item):
+        elif type(item) is not int and (_is_advanced(item) or _is_each(item)):
             for part in _index_tensors(item, rt.sizes(out), dim):
                 advanced.append((dim, part))
                 dim += 1
