@@ -73,7 +73,7 @@ with _collector_paused():
         strided,
     )
     from fastgrad.functions.public import PACKAGE
-    from fastgrad import amp, autograd, compiler, cuda, debug, linalg, nn, version
+    from fastgrad import autograd, compiler, cuda, debug, linalg, version
     from fastgrad.compiler import compile
     from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
     from fastgrad.autograd.introspect import hooks
@@ -97,19 +97,19 @@ with _collector_paused():
         seed,
         set_rng_state,
     )
-    from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
     from fastgrad.cuda import OutOfMemoryError
-    from fastgrad.cuda import amp as _amp  # noqa: F401 - `cuda.amp`
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
 if _TYPE_CHECKING:
     from fastgrad import (
         accelerator,
+        amp,
         backends,
         distributions,
         fft,
         func,
         library,
+        nn,
         optim,
         profiler,
         serialization,
@@ -119,6 +119,7 @@ if _TYPE_CHECKING:
         utils,
         viz,
     )
+    from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
     from fastgrad.func import vmap
     from fastgrad.serialization import load, save
     from fastgrad.warm import warmup
@@ -126,11 +127,13 @@ if _TYPE_CHECKING:
 _LATER: dict[str, str | None] = dict.fromkeys(
     (
         "accelerator",
+        "amp",
         "backends",
         "distributions",
         "fft",
         "func",
         "library",
+        "nn",
         "optim",
         "profiler",
         "serialization",
@@ -141,6 +144,17 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "viz",
     )
 ) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+_LATER |= dict.fromkeys(
+    (
+        "alpha_dropout", "celu", "celu_", "channel_shuffle", "feature_alpha_dropout", "native_channel_shuffle",
+        "pixel_shuffle", "pixel_unshuffle", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_",
+    ),
+    "nn.functional",
+)  # fmt: skip
+_LATER |= dict.fromkeys(
+    ("autocast", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled"), "amp"
+)
+_LATER |= dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "functions.recurrent")
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
 
@@ -178,11 +192,7 @@ __all__ = [
     "Size",
     "Tensor",
     "__version__",
-    "accelerator",
-    "amp",
-    "autocast",
     "autograd",
-    "backends",
     "bfloat16",
     "compile",
     "compiler",
@@ -200,19 +210,15 @@ __all__ = [
     "complex64",
     "complex128",
     "can_cast",
-    "distributions",
     "dtype",
     "e",
     "enable_grad",
-    "fft",
     "finfo",
     "float",
     "float16",
     "float32",
     "float64",
-    "func",
     "get_default_device",
-    "get_autocast_dtype",
     "get_default_dtype",
     "get_float32_matmul_precision",
     "get_num_threads",
@@ -229,55 +235,40 @@ __all__ = [
     "int64",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
-    "is_autocast_cache_enabled",
-    "is_autocast_enabled",
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",
     "is_tensor",
     "iinfo",
     "inf",
-    "library",
     "linalg",
-    "load",
     "layout",
     "memory_format",
     "preserve_format",
-    "profiler",
     "long",
     "manual_seed",
     "nan",
     "newaxis",
-    "nn",
     "no_grad",
     "ops",
-    "optim",
     "pi",
     "promote_types",
-    "save",
     "seed",
-    "serialization",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_printoptions",
-    "signal",
-    "special",
     "strided",
     "set_rng_state",
-    "testing",
     "uint16",
     "uint32",
     "uint64",
     "uint8",
-    "utils",
     "version",
-    "viz",
-    "vmap",
-    "warmup",
     *PACKAGE,
+    *_LATER,
     *_TENSOR_TYPES,
     *_IN_PLACE,
 ]

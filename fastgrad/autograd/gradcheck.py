@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -246,8 +245,7 @@ def gradgradcheck(
 # --- arguments ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Options:
+class _Options(NamedTuple):
     """What the parameters of the same names say."""
 
     eps: float

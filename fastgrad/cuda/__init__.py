@@ -77,7 +77,7 @@ from fastgrad.cuda.streams import (
     set_stream,
     stream,
 )
-from fastgrad.module_names import AbsentNameError
+from fastgrad.module_names import getattr_of
 
 __all__ = [
     "CUDAGraph",
@@ -139,4 +139,7 @@ def __getattr__(name: str) -> Any:
         from fastgrad.cuda import random
 
         return tuple(random.generator(index) for index in range(device_count()))
-    raise AbsentNameError(__name__, name)
+    return _later(name)
+
+
+_later = getattr_of(__name__, {"amp": None})

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.kernels.keys import need_values
-from fastgrad.native.build.loader import runtime_set
+from fastgrad.native.build.loader import WORDS, runtime_set
 from fastgrad.native.contracts.element_types import (
     BOOL,
     COMPLEX,
@@ -26,6 +26,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.frame import AS_COMPLEX, MAX_REACHES, STATUS, UPDATE, Frame
 from fastgrad.native.contracts.frames.elementwise import FLAT, FORMULA_FRAMES, INPLACE
 from fastgrad.native.contracts.limits import FIRST_GPU, MAX_INPUTS, MAX_KERNELS, N_LAYOUTS, SPLIT_WORDS
+from fastgrad.native.contracts.records import RUNTIME
 from fastgrad.native.contracts.split import encoded
 
 Builder = Callable[["Kernel", int, int], "tuple[Callable[..., None], dict[str, Any]]"]
@@ -246,8 +247,9 @@ def _place_of_splits(words: tuple[int, ...]) -> int:
         return 0
     if places[-1] > SPLIT_WORDS:
         raise RuntimeError(f"the ways to divide launches have more than {SPLIT_WORDS} words")
+    first = RUNTIME.fields["split_words"][0] - 1
     for place, word in zip(places, words, strict=True):
-        runtime_set("split_words", word, place - 1)
+        WORDS[first + place] = word
     return places[0]
 
 

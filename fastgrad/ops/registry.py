@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fastgrad.native.build.loader import rt
+from fastgrad.native.build.loader import WORDS
 from fastgrad.native.contracts.element_types import (
     BOOL,
     COMPLEX,
@@ -277,7 +277,7 @@ class Op:
         return {op.kernel for op in ops if op.kernel is not None}
 
     def _write(self, field: str, value: int, index: int = 0) -> None:
-        _set_word(self.id * OPINFO.words + _WORDS[field] + index, value)
+        WORDS[self.id * OPINFO.words + _PLACES[field] + index] = value
 
     def _position(self, name: str) -> int:
         names = [n.lstrip("*") for n in self.inputs]
@@ -504,7 +504,7 @@ class Op:
         return op.id if fits else None
 
     def _read(self, field: str, index: int) -> int:
-        return rt.word(self.id * OPINFO.words + _WORDS[field] + index)  # type: ignore[no-any-return]
+        return WORDS[self.id * OPINFO.words + _PLACES[field] + index]
 
     def may_lack(self, k: int) -> bool:
         """Whether operand `k` may be None."""
@@ -519,8 +519,7 @@ class Op:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
 
 
-_set_word = rt.set_word
-_WORDS = {field: RUNTIME.fields["ops"][0] + place for field, (place, *_) in OPINFO.fields.items()}
+_PLACES = {field: RUNTIME.fields["ops"][0] + place for field, (place, *_) in OPINFO.fields.items()}
 """Where the fields of the first op's record lie in the record of the runtime."""
 _OF_A_RULE = ("grad_kind", "grad", "save", "reads")  # fields of a record that each derivative of the op has
 # What formulas call by a letter, programs call by PyTorch's name.

@@ -7,9 +7,9 @@ instruction. The program holds no shapes: sizes and dimensions are read from the
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import inspect
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
 _DTYPE = TENSOR.fields["dtype"][0]
-_programs: list[Any] = []  # the sweep reads them as long as the process lives
+_programs: list[array[int]] = []  # the sweep reads them as long as the process lives
 
 
 class Integer(Traced):
@@ -111,9 +111,9 @@ class Trace:
 
 def install(words: Sequence[int]) -> int:
     """Write words down for compiled code; returns their address."""
-    program = (ctypes.c_int64 * len(words))(*words)
+    program = array("q", words)
     _programs.append(program)
-    return ctypes.addressof(program)
+    return program.buffer_info()[0]
 
 
 class Source(Protocol):

@@ -284,7 +284,7 @@ FUZZ = """
     from fastgrad.native.contracts.records import NODE
 
     random.seed({seed})
-    LEFT_OUT = {{"set_word", "set_object", "apply", "foreign", "release_handle", "collecting", "run_pass",
+    LEFT_OUT = {{"set_object", "apply", "foreign", "release_handle", "collecting", "run_pass",
                 "take_over", "limit_memory"}}
     entries = [e for e in ENTRIES if e.is_public and e.name not in LEFT_OUT]
 

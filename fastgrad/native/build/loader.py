@@ -191,7 +191,7 @@ def _check_interpreter() -> None:
         )
 
 
-def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
+def _load_runtime() -> tuple[types.SimpleNamespace, memoryview, list[type]]:
     _check_interpreter()
     key = cache.hash_package("native")
     name = f"runtime-{key}{'-debug' if flags.DEBUG else ''}"
@@ -199,15 +199,19 @@ def _load_runtime() -> tuple[types.SimpleNamespace, list[type]]:
     address = load_object(*_parts_of(unit.code))
     names = [entry.name for entry in ENTRIES if entry.is_public]
     namespace = types.SimpleNamespace(**{n: make_function(n, address(f"fastgrad_{n}")) for n in names})
+    record = memoryview((ctypes.c_int64 * RUNTIME.words).from_address(address("fastgrad_runtime")))
+    words = record.cast("B").cast("q")
     for field, symbol in (("read_attribute", "module_getattro"), ("planned_call", "planned_call")):
-        namespace.set_word(RUNTIME.fields[field][0], address(f"fastgrad_{symbol}"))
+        words[RUNTIME.fields[field][0]] = address(f"fastgrad_{symbol}")
     made: dict[str, type] = {}
     for kind in TYPES:
         made[kind.name] = make_type(kind, address, made.get(kind.base, object))
-    return namespace, list(made.values())
+    return namespace, words, list(made.values())
 
 
 rt: types.SimpleNamespace
+WORDS: memoryview
+"""The words of the runtime's record, as integers."""
 TensorBase: Any  # a type made at run time, as the two below
 if TYPE_CHECKING:
 
@@ -253,7 +257,7 @@ if TYPE_CHECKING:
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
-rt, _types = _load_runtime()
+rt, WORDS, _types = _load_runtime()
 (  # type: ignore[misc]
     TensorBase, NodeBase, HandleBase, ContextBase, SwitchBase, ModuleBase, Planned, NativeHookBase,
 ) = _types  # fmt: skip
@@ -261,12 +265,12 @@ rt, _types = _load_runtime()
 
 def runtime_get(field: str, index: int = 0) -> int:
     """A word of the runtime's record."""
-    return rt.word(RUNTIME.fields[field][0] + index)  # type: ignore[no-any-return]
+    return WORDS[RUNTIME.fields[field][0] + index]
 
 
 def runtime_set(field: str, value: int, index: int = 0) -> None:
     """Set a word of the runtime's record."""
-    rt.set_word(RUNTIME.fields[field][0] + index, value)
+    WORDS[RUNTIME.fields[field][0] + index] = value
 
 
 def runtime_set_object(field: str, value: object, index: int = 0) -> None:

@@ -19,7 +19,6 @@ ENTRIES: tuple[Entry, ...] = (
     row("apply", "", "vector", "python.apply"),
     # the record of the runtime
     row("word", "index<runtime", "int"),
-    row("set_word", "index<runtime, int", "none"),
     row("set_object", "index<runtime, object", "none"),
     row("choose_devices", "int", "none"),
     # functions with plans

@@ -204,13 +204,15 @@ class Frame(Record):
 
     def with_elements(self, elements: Mapping[str, int]) -> Frame:
         """The same frame for a kernel to which other elements lie behind some addresses."""
+        if not elements:
+            return self
         fields = dict(self.declared)
         for name, field in self.declared.items():
             if name in elements:
                 fields[name] = field._replace(element=elements[name])
             singles = {n: f._replace(element=elements.get(n, f.element)) for n, f in field.singles.items()}
             fields[name] = fields[name]._replace(singles=singles)
-        return Frame(self.name, splits=self.splits, **fields) if elements else self
+        return Frame(self.name, splits=self.splits, **fields)
 
     def element(self, name: str, dtype: int) -> int:
         """The dtype code of what lies behind an address, for a kernel of this dtype."""

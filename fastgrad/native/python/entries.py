@@ -117,12 +117,6 @@ def word(k):
 
 
 @native
-def set_word(k, value):
-    """Set word `k` of the runtime's record."""
-    words(runtime_address())[k] = value
-
-
-@native
 def choose_devices(change):
     """Add to the number of devices that threads have chosen to make tensors on, at once for all threads."""
     runtime().chosen_devices += change

@@ -1,6 +1,5 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
-from fastgrad.functions import recurrent as _recurrent  # noqa: F401 - the cells are functions of the package
 from fastgrad.functions.summaries import pdist
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.functional.activations import (
