@@ -12,7 +12,7 @@ tensor([2., 4.])
 import gc as _gc
 from contextlib import contextmanager as _contextmanager
 from math import e, inf, nan, pi
-from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+from typing import Any as _Any
 
 from fastgrad._version import __version__
 from fastgrad.module_names import getattr_of as _getattr_of
@@ -99,30 +99,6 @@ with _collector_paused():
     )
     from fastgrad.cuda import OutOfMemoryError
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
-
-if _TYPE_CHECKING:
-    from fastgrad import (
-        accelerator,
-        amp,
-        backends,
-        distributions,
-        fft,
-        func,
-        library,
-        nn,
-        optim,
-        profiler,
-        serialization,
-        signal,
-        special,
-        testing,
-        utils,
-        viz,
-    )
-    from fastgrad.amp import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
-    from fastgrad.func import vmap
-    from fastgrad.serialization import load, save
-    from fastgrad.warm import warmup
 
 _LATER: dict[str, str | None] = dict.fromkeys(
     (

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import pkgutil
+import subprocess
+import sys
 
 import pytest
 
 import fastgrad as fg
+from fastgrad.functions import public
 from fastgrad.module_names import AbsentNameError, nearest, pytorch_names
 
 MODULES = (
@@ -49,3 +54,24 @@ def test_names_are_those_of_pytorch():
     assert "Linear" in names["nn"]
     assert "backward" in names["Tensor"]
     assert not any(name.startswith("_") for found in names.values() for name in found)
+
+
+def test_functions_that_are_imported_later_are_names_of_the_package():
+    """Whatever module offers a function to the package has been imported, or is when somebody asks for the name."""
+    for module in pkgutil.walk_packages(fg.nn.functional.__path__, "fastgrad.nn.functional."):
+        importlib.import_module(module.name)
+    importlib.import_module("fastgrad.functions.recurrent")
+    assert set(public.PACKAGE) <= set(fg.__all__) <= set(dir(fg))
+    assert [name for name, function in public.PACKAGE.items() if getattr(fg, name) is not function] == []
+
+
+def test_what_few_programs_need_is_not_imported_with_the_package():
+    run = subprocess.run(
+        [sys.executable, "-c", "import fastgrad, sys; print(*(m for m in sys.modules if 'fastgrad.' in m))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    early = set(run.stdout.split())
+    assert "fastgrad.ops" in early
+    assert not early & {"fastgrad.nn", "fastgrad.amp", "fastgrad.optim", "fastgrad.func", "fastgrad.library"}
+    for name in ("selu_", "lstm_cell", "autocast", "nn", "vmap"):  # a fresh process finds them all the same
+        subprocess.run([sys.executable, "-c", f"from fastgrad import {name}"], check=True)

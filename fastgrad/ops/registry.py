@@ -60,7 +60,7 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, taking, trace
+from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, places_of, taking, trace
 from fastgrad.ops.saving import OUTPUTS, saving
 
 
@@ -175,13 +175,13 @@ class Op:
         """Tell the runtime what a call of the op takes, and what a node of it saves."""
         most = ANY_NUMBER if inputs and inputs[-1].startswith("*") else len(inputs)
         needed = [k + 1 for k, n in enumerate(inputs) if not n.endswith("?")]
-        absent = sum(1 << k for k, n in enumerate(inputs) if n.endswith("?"))
+        absent = sum([1 << k for k, n in enumerate(inputs) if n.endswith("?")])
+        more = sum([a.startswith("*") for a in attrs])
         facts = {
             "n_in": most if edges is None else edges, "id": self.id, "most": most,
             "least": max(needed, default=min(len(inputs), 1)),
             "optional": -1 if absent and most == ANY_NUMBER else absent,
-            "n_ints": sum(not a.startswith("*") for a in attrs), "integers": steps_of(attrs),
-            "more_ints": int(any(a.startswith("*") for a in attrs)),
+            "n_ints": len(attrs) - more, "integers": steps_of(attrs), "more_ints": int(more > 0),
             "saved_order": self.saving.places_word, "order": self.saving.inputs_word,
         }  # fmt: skip
         if self.facts["flags"] & IN_FLOAT32 and self.kernel is not None:
@@ -280,10 +280,10 @@ class Op:
         WORDS[self.id * OPINFO.words + _PLACES[field] + index] = value
 
     def _position(self, name: str) -> int:
-        names = [n.lstrip("*") for n in self.inputs]
-        if name not in names:
-            raise ValueError(f"op {self.name!r} has no input {name!r}; inputs are {', '.join(names)}")
-        return names.index(name)
+        places = places_of(self.inputs)
+        if name not in places:
+            raise ValueError(f"op {self.name!r} has no input {name!r}; inputs are {', '.join(places)}")
+        return places[name]
 
     def _save_mask(self, rule: Callable[..., Any]) -> int:
         return self._mask_of(parameters(rule))
@@ -291,9 +291,11 @@ class Op:
     def _mask_of(self, names: Iterable[str]) -> int:
         """The bits of the places of what is named: see Note [Saved places] in `native.contracts.ops`."""
         mask = 0
+        places = places_of(self.inputs)
         for parameter in names:
-            if parameter in self.inputs:
-                mask |= 1 << self._position(parameter)
+            place = places.get(parameter)
+            if place is not None and parameter in self.inputs:
+                mask |= 1 << place
             elif parameter in OUTPUTS:
                 mask |= 1 << SAVED_INPUTS + OUTPUTS.index(parameter)
         return mask

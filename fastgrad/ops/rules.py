@@ -151,12 +151,14 @@ def argument(op: Op, name: str, source: Source) -> Any:
     """The value of a parameter of a rule of `op`, by its name."""
     if name == "g":
         return source.gradient()
-    place = _places_of(op.inputs).get(name)
-    if place is not None:  # also if it is called like an output: the derivative of another op takes that one's
+    place = places_of(op.inputs).get(name)
+    if (
+        place is not None
+    ):  # also if it is called like an output: the derivative of another op takes that one's
         return source.saved(place)
     if name in OUTPUTS:
         return source.saved(SAVED_INPUTS + OUTPUTS.index(name))
-    index = _places_of(op.attrs).get(name)
+    index = places_of(op.attrs).get(name)
     if index is not None and name not in _OF_NODES:
         return source.integers(index) if op.attrs[index].startswith("*") else source.integer(index)
     star = len(op.attrs) - 1
@@ -175,13 +177,17 @@ def argument(op: Op, name: str, source: Source) -> Any:
     )
 
 
-_OF_NODES = ("gs", "sizes", "position", "before", "own")  # what these names say comes before integers of a call
+# What these names say comes before integers of a call.
+_OF_NODES = ("gs", "sizes", "position", "before", "own")
 
 
 @functools.cache
-def _places_of(names: tuple[str, ...]) -> dict[str, int]:
+def places_of(names: tuple[str, ...]) -> dict[str, int]:
     """The places of inputs, or of integers, by their names."""
-    return {name.lstrip("*"): place for place, name in reversed(list(enumerate(names)))}
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name.lstrip("*"), place)
+    return places
 
 
 @functools.cache

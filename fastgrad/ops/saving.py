@@ -8,7 +8,6 @@ order] in `native.contracts.ops`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS, SAVED_OUTPUTS, SAVED_SLOTS
 
@@ -70,7 +69,8 @@ class Saving:
         return (*known, *(k for k in range(n) if k not in known))
 
 
-def _nibbles(numbers: Iterable[int]) -> int:
+@functools.cache  # most ops have one of few orders
+def _nibbles(numbers: tuple[int, ...]) -> int:
     """Small numbers as one, four bits each, the first in the lowest."""
     return sum(number << 4 * i for i, number in enumerate(numbers))
 

@@ -8,7 +8,7 @@ such as whether sizes fit theirs, shape rules check.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 
 from fastgrad.native.contracts.record import Part
 
@@ -48,7 +48,8 @@ NAMED = {
 """Names of integers that stand for others than one number. Any other name with a star takes the rest unchecked."""
 
 
-def steps_of(names: Sequence[str]) -> int:
+@functools.cache
+def steps_of(names: tuple[str, ...]) -> int:
     """The word of `opinfo.integers` for integers of these names; 0 if all are numbers.
 
     Raises
