@@ -113,11 +113,9 @@ class Kernel:
         if not listed:
             return
         KERNELS.append(self)
-        if (
-            frame is not None
-        ):  # shape rules read it before the first launch; that of a formula, launches alone
+        if frame is not None:  # its extents are read by shape rules, before anything is launched
             for form in forms:
-                self.describe(form)
+                self._describe_extents(form)
 
     def describe(self, form: int) -> None:
         """Tell the runtime what the words of a frame are: addresses, how far they reach, what may be divided.
@@ -126,17 +124,20 @@ class Kernel:
         """
         if form in self._described:
             return
+        self._describe_extents(form)
         frame = self.frame(form)
-        addresses, report = _roles(frame)
         at = self.id * N_LAYOUTS + form
-        runtime_set("addresses", addresses, at)
-        runtime_set("reports", report, self.id)
+        runtime_set("addresses", _bits_of_addresses(frame), at)
         runtime_set("draws", _word_of_seed(frame), self.id)
         runtime_set("floats", frame.floats, at)
-        for k, reach in enumerate(_reaches(frame)):
-            runtime_set("reaches", reach, at * MAX_REACHES + k)
         runtime_set("splits", _place_of_splits(_encoded(frame)), at)
         self._described.add(form)
+
+    def _describe_extents(self, form: int) -> None:
+        frame = self.frame(form)
+        runtime_set("reports", _place_of_report(frame), self.id)
+        for k, reach in enumerate(_reaches(frame)):
+            runtime_set("reaches", reach, (self.id * N_LAYOUTS + form) * MAX_REACHES + k)
 
     def cells(self, device: int = 0) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked on a device."""
@@ -219,12 +220,16 @@ def _encoded(frame: Frame) -> tuple[int, ...]:
     return tuple(encoded(frame))
 
 
-@functools.cache
-def _roles(frame: Frame) -> tuple[int, int]:
-    """A word with a bit for each word of a frame that is an address, and the place of that of the report, or 0."""
+def _bits_of_addresses(frame: Frame) -> int:
+    """A word with a bit for each word of a frame that is an address."""
     bits = sum(1 << place for place in frame.addresses)
-    report = next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
-    return (bits - (1 << 64) if bits >> 63 else bits), report
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+@functools.cache
+def _place_of_report(frame: Frame) -> int:
+    """Which word of a frame is the address of the report; 0 if it reports nothing."""
+    return next((frame.place(name) for name, field in frame.declared.items() if field.role == STATUS), 0)
 
 
 def _word_of_seed(frame: Frame) -> int:
