@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import itertools
 import sys
 import threading
@@ -466,4 +467,6 @@ def make_graphed_callables(
     ...     model(fg.rand(4, 3, device="cuda")).sum().backward()
     ...     assert model.weight.grad is not None
     """
+    if not _makers:
+        importlib.import_module("fastgrad.utils.graphed")  # few programs need it; it is `graphed_by` itself
     return _makers[0](callables, sample_args, num_warmup_iters, allow_unused_input, pool)

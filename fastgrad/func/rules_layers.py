@@ -14,6 +14,7 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.losses import nll_loss
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm, rms_norm
 from fastgrad.ops.call import apply, float_of_bits
+from fastgrad.ops.resampling import BY_MODE
 
 _ADD, _MUL, _SUM, _MEAN = (BY_NAME[n].id for n in ("add", "mul", "sum.dim", "mean.dim"))
 _sizes = rt.sizes
@@ -94,6 +95,27 @@ def _(c: Call) -> Any:
 def _(c: Call) -> Any:
     mode, fill, _, n, *rest = c.ints
     return c.again([c.xs[0]], mode, fill, 0, n + 1, 0, *rest[:n], n + 1, c.level.size, *rest[n + 1 :])
+
+
+@rule("resample", *(op.name for op in BY_MODE.values()))
+def _(c: Call) -> Any:
+    if c.level.size == 0:
+        return NotImplemented
+    blocks, *ints, rank, first = c.ints[:8]
+    rest = c.ints[8:]
+    out = apply(
+        c.op.id,
+        5,
+        0,
+        _folded(c.xs[0]),
+        *c.given[1:],
+        c.level.size * blocks,
+        *ints,
+        rank,
+        c.level.size * first,
+        *rest,
+    )
+    return _unfolded(out, c.level.size)
 
 
 @rule(

@@ -47,6 +47,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
         "2 3 6 7",
         "a mask is expanded first, and keys of heads that share them are not",
     ),
+    "interpolate": ("all", "the tables of sources and weights are saved, in PyTorch nothing"),
     "lstm_cell": ("all", SEVERAL),
     "gru_cell": ("all", SEVERAL),
     "rnn_tanh_cell": ("all", SEVERAL),

@@ -52,6 +52,7 @@ BUILDERS: dict[str, str] = {
     "conv:build": "convolution:build",
     **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
     **{f"bags:{name}": f"bags:{name}" for name in ("lookup", "collect", "to_factors", "maxima")},
+    "resampling:along": "resampling:along",
     **{f"grid:{name}": f"grid:{name}" for name in ("sample", "to_images", "to_grid")},
     "ctc:forward": "alignments:forward", "ctc:backward": "alignments:backward",
     **{f"sampling:{name}": f"sampling:{name}" for name in ("standard_gamma", "poisson", "binomial")},

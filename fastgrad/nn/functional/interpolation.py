@@ -1,7 +1,7 @@
 """Images of other sizes: `interpolate` in all modes, and its names of old.
 
-Each dimension is resized by itself. Nearest elements are selected; linear and cubic interpolation add up selections of
-neighbours, weighted; with antialiasing, where there are many of these, it is a product with a matrix.
+Each dimension is resized by itself. Nearest elements are selected; linear and cubic interpolation, and filters against
+aliasing, add up elements that a table names, times their weights: see `ops.resampling`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,19 @@ from fastgrad.functions.arguments import as_float, as_index, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.index import index_select
-from fastgrad.functions.linalg import matmul
+from fastgrad.functions.memory_format import channels_last, channels_last_3d
+from fastgrad.functions.shape import movedim
+from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.nn.functional.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d
 from fastgrad.nn.functional.windows import remembered
+from fastgrad.ops.call import apply
+from fastgrad.ops.registry import Op
+from fastgrad.ops.resampling import BY_MODE, resample
 
 _RANKS = {"linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 _MODES = ("nearest", "nearest-exact", "area", *_RANKS)
+_CHANNELS_LAST = {4: channels_last, 5: channels_last_3d}
 _CUBIC = -0.75  # the parameter of the kernel of Keys (1981)
 _CUBIC_ANTIALIASED = -0.5
 
@@ -92,14 +99,17 @@ def interpolate(
         raise NotImplementedError(
             f"interpolate(): not implemented for '{x.dtype.type_name}' in mode {mode!r}"
         )
-    wide = x.dtype is dtypes.float64
-    for k, (n, scale) in enumerate(zip(sizes, scales, strict=True)):
-        dim = k + 2
-        if n == x.shape[dim] and (scale is None or scale == 1.0 or align_corners):
-            continue
-        plan = (x.shape[dim], n, scale, bool(align_corners), mode == "bicubic", wide)
-        x = _filtered(x, dim, plan) if antialias else _weighted(x, dim, plan)
-    return x if x is not input else input * 1
+    options = bool(align_corners), mode == "bicubic", x.dtype is dtypes.float64
+    plans = [
+        (k + 2, (x.shape[k + 2], n, scale, *options))
+        for k, (n, scale) in enumerate(zip(sizes, scales, strict=True))
+        if n != x.shape[k + 2] or not (scale is None or scale == 1.0 or align_corners)
+    ]
+    if not plans:
+        return x * 1
+    if x.dtype.code in HALVES:  # weights are never rounded to halves
+        return _in_order(x.float(), plans, antialias, mode).to(x.dtype)
+    return _in_order(x, plans, antialias, mode)
 
 
 def _check_options(x: Any, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -242,18 +252,6 @@ def _keys(d: np.ndarray, a: Any) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-def _weighted(x: Any, dim: int, plan: Plan) -> Any:
-    """The sum of neighbours along a dimension, times their weights."""
-    shape = [1] * x.ndim
-    shape[dim] = plan[1]
-    total = None
-    for places, weights in _neighbours(*plan):
-        part = index_select(x, dim, tensor(places, device=x.device))
-        part = part * tensor(weights.reshape(shape), dtype=x.dtype, device=x.device)
-        total = part if total is None else total + part
-    return total
-
-
 @remembered
 def _antialiased(
     old: int, new: int, scale: float | None, corners: bool, cubic: bool, wide: bool
@@ -275,9 +273,64 @@ def _antialiased(
     return rows
 
 
-def _filtered(x: Any, dim: int, plan: Plan) -> Any:
-    matrix = tensor(_antialiased(*plan), dtype=x.dtype, device=x.device)
-    return matmul(x.transpose(dim, -1), matrix.t()).transpose(dim, -1)
+Table = tuple[np.ndarray, np.ndarray]
+"""The sources of each place of a row, one row for each tap, -1 for none; and their weights."""
+
+
+@remembered
+def _tables(plan: Plan, antialias: bool) -> tuple[Table, Table]:
+    """The tables of a map of rows, and of its transpose."""
+    old, new = plan[:2]
+    if antialias:
+        matrix = _antialiased(*plan)
+        places, sources = np.nonzero(matrix)
+        weights = matrix[places, sources]
+        forth = _table(places, sources, weights, new)
+    else:
+        taps = _neighbours(*plan)
+        forth = np.stack([source for source, _ in taps]), np.stack([weight for _, weight in taps])
+        places = np.tile(np.arange(new), len(taps))
+        sources, weights = forth[0].ravel(), forth[1].ravel()
+    return forth, _table(sources, places, weights, old)
+
+
+def _table(places: np.ndarray, sources: np.ndarray, weights: np.ndarray, n: int) -> Table:
+    """The table of a sparse matrix with `n` rows, given by its elements; those of a row in the order of sources."""
+    order = np.lexsort((sources, places))
+    places, sources, weights = places[order], sources[order], weights[order]
+    counts = np.bincount(places, minlength=n)
+    tap = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    table = np.full((max(counts.max(), 1), n), -1), np.zeros((max(counts.max(), 1), n), weights.dtype)
+    table[0][tap, places] = sources
+    table[1][tap, places] = weights
+    return table
+
+
+def _in_order(x: Any, plans: list[tuple[int, Plan]], antialias: bool, mode: str) -> Any:
+    """One dimension after the other, as PyTorch the last one first; where channels lie last, they still do so."""
+    last = x.ndim > 3 and not x.is_contiguous() and x.is_contiguous(memory_format=_CHANNELS_LAST[x.ndim])
+    if last:
+        x = movedim(x, 1, -1)
+    for k, (dim, plan) in reversed(list(enumerate(plans))):
+        x = _resampled(x, dim - last, plan, antialias, resample if k else BY_MODE[mode, antialias])
+    return movedim(x, -1, 1) if last else x
+
+
+def _resampled(x: Any, dim: int, plan: Plan, antialias: bool, op: Op) -> Any:
+    """Each row along a dimension in another size."""
+    tables = _tables(plan, antialias)
+    sizes = rt.sizes(x)
+    taps, back_taps = (len(sources) for sources, _ in tables)
+    operands = [
+        tensor(values, dtype=None if values.dtype == np.int64 else x.dtype, device=x.device)
+        for table in tables
+        for values in table
+    ]
+    before, after = sizes[:dim], sizes[dim + 1 :]
+    return apply(
+        op.id, 5, 0, x, *operands, math.prod(before), sizes[dim], math.prod(after), plan[1], taps, back_taps,
+        len(sizes), *before, plan[1], *after,
+    )  # fmt: skip
 
 
 # --- names of old -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Layers whose places follow from values of operands: sampling at a grid, bags of rows, alignments.
+"""Layers whose places follow from values of operands: sampling at a grid, images of other sizes, bags, alignments.
 
 Their frames are those of `native.shapes.framed`. Where a launch may be divided by `first` and `count`, each part has
 all of the memory, and computes what belongs to `count` steps from the `first` on.
@@ -43,6 +43,22 @@ _BY_IMAGES = {"out": _VOLUMES[1:], "grad": _SAMPLES[1:], "grid": _GRIDS[1:], "di
 GRID_IMAGES = FRAMED.named(
     "grid_images", outputs={"out": updates(*_VOLUMES)}, inputs={"grad": _in(*_SAMPLES), **_GRID},
     integers=_GRID_INTEGERS, splits=(Split("n", _BY_IMAGES),),
+)  # fmt: skip
+
+# --- other sizes along a dimension ---------------------------------------------------------------------------------
+
+# In each of `blocks`, so many `columns` side by side: each of the `places` of the result is the sum of elements that
+# its `taps` sources name, times their weights; a source of -1 is no element. What stands behind that is the way back.
+_BEFORE, _AFTER = ("blocks", "length", "columns"), ("blocks", "places", "columns")
+RESAMPLE = FRAMED.named(
+    "resample", outputs={"out": writes(*_AFTER)},
+    inputs={
+        "x": _in(*_BEFORE),
+        "sources": _in("taps", "places", element=INT64), "weights": _in("taps", "places"),
+        "back_sources": _in("back_taps", "length", element=INT64), "back_weights": _in("back_taps", "length"),
+    },
+    integers="blocks length columns places taps back_taps",
+    splits=(Split("blocks", {"out": _AFTER[1:], "x": _BEFORE[1:]}),),
 )  # fmt: skip
 
 # --- bags of rows -------------------------------------------------------------------------------------------
@@ -90,4 +106,6 @@ CTC_BACKWARD = FRAMED.named(
     integers=_ALIGNMENT, splits=(_BY_STEPS,),
 )  # fmt: skip
 
-LAYERS = (GRID_SAMPLE, GRID_PLACES, GRID_IMAGES, BAG, BAG_TABLE, BAG_FACTORS, BAG_MAXIMA, CTC, CTC_BACKWARD)
+LAYERS = (
+    GRID_SAMPLE, GRID_PLACES, GRID_IMAGES, RESAMPLE, BAG, BAG_TABLE, BAG_FACTORS, BAG_MAXIMA, CTC, CTC_BACKWARD,
+)  # fmt: skip
