@@ -10,8 +10,8 @@ from cuda_comparing import agree, both
 from cuda_halves import kind_of
 
 from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
-from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.contracts.frame import INDEX_OUTSIDE
+from fastgrad.native.contracts.frames.elementwise import FLAT
 
 pytestmark = pytest.mark.cudasim
 
