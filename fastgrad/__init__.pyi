@@ -270,21 +270,41 @@ def adjoint(input: _Tensor) -> _Tensor:
     r"""The conjugates of matrices, transposed: those of the last two dimensions."""
 def alias_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `alias` shows, with its arguments."""
+@_overload
 def all(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""Whether all elements are not zero. See `sum` for the parameters."""
+@_overload
+def all(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _Tensor:
     r"""Whether all elements are not zero. See `sum` for the parameters."""
 def allclose(input: _Tensor, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
     r"""Whether all elements are close; see `isclose`."""
 def alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""Elements set to the negative limit of `selu` with probability `p`; mean and variance stay."""
+@_overload
 def amax(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
     r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+@_overload
+def amax(input: _Tensor, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
+    r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+@_overload
 def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
     r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+@_overload
+def amin(input: _Tensor, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
+    r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+@_overload
 def aminmax(input: _Tensor, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+    r"""The smallest and the largest value, over all dimensions or one."""
+@_overload
+def aminmax(input: _Tensor, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _MinMax:
     r"""The smallest and the largest value, over all dimensions or one."""
 def angle(input: _Tensor) -> _Tensor:
     r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
+@_overload
 def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+    r"""Whether any element is not zero. See `sum` for the parameters."""
+@_overload
+def any(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _Tensor:
     r"""Whether any element is not zero. See `sum` for the parameters."""
 def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""``start, start + step, ...`` below `end`."""
@@ -302,11 +322,23 @@ def arctan2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _
     r"""The angle between -pi and pi of the point with the ordinate `input` and the abscissa `other`."""
 def arctanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
+@_overload
 def argmax(input: _Tensor, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
     r"""The position of the largest value: the first of equals, a NaN before all."""
+@_overload
+def argmax(input: _Tensor, axis: _int | None = None, keepdims: _bool = False) -> _Tensor:
+    r"""The position of the largest value: the first of equals, a NaN before all."""
+@_overload
 def argmin(input: _Tensor, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
     r"""The position of the smallest value. See `argmax`."""
+@_overload
+def argmin(input: _Tensor, axis: _int | None = None, keepdims: _bool = False) -> _Tensor:
+    r"""The position of the smallest value. See `argmax`."""
+@_overload
 def argsort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
+    r"""The places of the elements of a dimension in order. See `sort`."""
+@_overload
+def argsort(input: _Tensor, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
     r"""The places of the elements of a dimension in order. See `sort`."""
 def argwhere(input: _Tensor) -> _Tensor:
     r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
@@ -374,7 +406,11 @@ def bucketize(input: _Tensor | _int | _float | _complex, boundaries: _Tensor, *,
     r"""The number of the interval between boundaries, which are in order, that each value lies in."""
 def cartesian_prod(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""All combinations of elements of vectors, as rows."""
+@_overload
 def cat(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+@_overload
+def cat(tensors: _Sequence[_Tensor], axis: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
 def cdist(x1: _Tensor, x2: _Tensor, p: _float = 2.0, compute_mode: _str = 'use_mm_for_euclid_dist_if_necessary') -> _Tensor:
     r"""The distances of order `p` between all rows of two tensors."""
@@ -393,7 +429,11 @@ def cholesky_inverse(L: _Any, upper: _bool = False) -> _Tensor:
     r"""The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors."""
 def cholesky_solve(input: _Tensor, L: _Tensor, upper: _bool = False) -> _Tensor:
     r"""The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``."""
+@_overload
 def chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""At most `chunks` views of equal runs of a dimension."""
+@_overload
+def chunk(input: _Tensor, chunks: _int, axis: _int = 0) -> tuple[_Tensor, ...]:
     r"""At most `chunks` views of equal runs of a dimension."""
 def clamp(input: _Tensor, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
     r"""``min(max(input, min), max)``, element by element."""
@@ -411,9 +451,17 @@ def combinations(input: _Tensor, r: _int = 2, with_replacement: _bool = False) -
     r"""All combinations of `r` elements of a vector, as rows."""
 def complex(real: _Any, imag: _Any) -> _Tensor:
     r"""Complex numbers of their real and imaginary parts, which are broadcast."""
+@_overload
 def concat(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+@_overload
+def concat(tensors: _Sequence[_Tensor], axis: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+@_overload
 def concatenate(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
+    r"""Tensors one behind the other along a dimension; all other sizes must agree."""
+@_overload
+def concatenate(tensors: _Sequence[_Tensor], axis: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
 def conj(input: _Tensor) -> _Tensor:
     r"""The complex conjugates; of a real tensor itself."""
@@ -427,21 +475,49 @@ def cos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The cosine of angles in radians."""
 def cosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic cosine."""
+@_overload
 def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+    r"""How many elements are not zero, over all or some dimensions."""
+@_overload
+def count_nonzero(input: _Tensor, axis: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""How many elements are not zero, over all or some dimensions."""
 def cov(input: _Tensor, *, correction: _int = 1, fweights: _Tensor | None = None, aweights: _Tensor | None = None) -> _Tensor:
     r"""The covariances of variables, which are rows."""
+@_overload
 def cross(input: _Tensor, other: _Tensor, dim: _int | None = None) -> _Tensor:
     r"""The vector products of vectors of three elements."""
+@_overload
+def cross(input: _Tensor, other: _Tensor, axis: _int | None = None) -> _Tensor:
+    r"""The vector products of vectors of three elements."""
+@_overload
 def cummax(input: _Tensor, dim: _int) -> _ValuesIndices:
     r"""The largest element so far along a dimension, and where it stands."""
+@_overload
+def cummax(input: _Tensor, axis: _int) -> _ValuesIndices:
+    r"""The largest element so far along a dimension, and where it stands."""
+@_overload
 def cummin(input: _Tensor, dim: _int) -> _ValuesIndices:
     r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
+@_overload
+def cummin(input: _Tensor, axis: _int) -> _ValuesIndices:
+    r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
+@_overload
 def cumprod(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""Running products along a dimension."""
+@_overload
+def cumprod(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""Running products along a dimension."""
+@_overload
 def cumsum(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""Running sums along a dimension."""
+@_overload
+def cumsum(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""Running sums along a dimension."""
+@_overload
 def cumulative_trapezoid(y: _Any, x: _Any = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
+    r"""The running integral of samples along a dimension. See `trapezoid`."""
+@_overload
+def cumulative_trapezoid(y: _Any, x: _Any = None, *, dx: _int | _float | _complex | None = None, axis: _int = -1) -> _Tensor:
     r"""The running integral of samples along a dimension. See `trapezoid`."""
 def deg2rad(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in degrees as radians."""
@@ -459,7 +535,11 @@ def diagonal_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `diagonal` shows, with its arguments."""
 def diagonal_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
     r"""A copy with `src` on a diagonal."""
+@_overload
 def diff(input: _Tensor, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
+    r"""Differences between neighbours along a dimension, taken `n` times."""
+@_overload
+def diff(input: _Tensor, n: _int = 1, axis: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
     r"""Differences between neighbours along a dimension, taken `n` times."""
 def digamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
@@ -477,7 +557,11 @@ def dstack(tensors: _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors behind each other, along the third dimension."""
 def einsum(*args: _Any) -> _Tensor:
     r"""Sums of products of tensors whose dimensions have names (Einstein's notation)."""
+@_overload
 def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor whose elements are not set."""
+@_overload
+def empty(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A tensor whose elements are not set."""
 def empty_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes whose elements are not set."""
@@ -512,7 +596,11 @@ def fill(input: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
 def fix(input: _Tensor) -> _Tensor: ...
 def flatten(input: _Tensor, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
     r"""The dimensions from `start_dim` to `end_dim` as one."""
+@_overload
 def flip(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""The elements in reverse order along dimensions."""
+@_overload
+def flip(input: _Tensor, dims: _int | _Sequence[_int]) -> _Tensor:
     r"""The elements in reverse order along dimensions."""
 def fliplr(input: _Tensor) -> _Tensor:
     r"""The second dimension backwards."""
@@ -537,7 +625,11 @@ def full(size: _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: 
     r"""A tensor filled with a number."""
 def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes filled with a number; see `empty_like`."""
+@_overload
 def gather(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
+    r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
+@_overload
+def gather(input: _Tensor, axis: _int, index: _Tensor) -> _Tensor:
     r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
 def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The greatest common divisor of two integers, which is not negative."""
@@ -547,7 +639,11 @@ def geqrf(input: _Tensor) -> _Reflectors:
     r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
 def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""Another name of `outer`."""
+@_overload
 def gradient(input: _Tensor, *, spacing: _Any = None, dim: _int | _Sequence[_int] | None = None, edge_order: _int = 1) -> tuple[_Tensor, ...]:
+    r"""Derivatives along dimensions, estimated from neighbours: of second order inside, of `edge_order` at the ends."""
+@_overload
+def gradient(input: _Tensor, *, spacing: _Any = None, axis: _int | _Sequence[_int] | None = None, edge_order: _int = 1) -> tuple[_Tensor, ...]:
     r"""Derivatives along dimensions, estimated from neighbours: of second order inside, of `edge_order` at the ends."""
 def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input > other``."""
@@ -581,17 +677,37 @@ def igammac(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _
     r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
 def imag(input: _Tensor) -> _Tensor:
     r"""The imaginary parts, as a view."""
+@_overload
 def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
     r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+@_overload
+def index_add(input: _Tensor, axis: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+    r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+@_overload
 def index_copy(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
     r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+@_overload
+def index_copy(input: _Tensor, axis: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+    r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+@_overload
 def index_fill(input: _Tensor, dim: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+    r"""A copy of `input` with a number in the slices that the index names."""
+@_overload
+def index_fill(input: _Tensor, axis: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
     r"""A copy of `input` with a number in the slices that the index names."""
 def index_put(input: _Tensor, indices: _Sequence[_Tensor], values: _Tensor, accumulate: _bool = False) -> _Tensor:
     r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
+@_overload
 def index_reduce(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
     r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
+@_overload
+def index_reduce(input: _Tensor, axis: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+    r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
+@_overload
 def index_select(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
+    r"""The slices of a dimension that a vector of indices names."""
+@_overload
+def index_select(input: _Tensor, axis: _int, index: _Tensor) -> _Tensor:
     r"""The slices of a dimension that a vector of indices names."""
 def inner(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
@@ -631,7 +747,11 @@ def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12
     r"""``I0(beta sqrt(1 - (2 k / n - 1)**2)) / I0(beta)`` with the modified Bessel function of order 0."""
 def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
+@_overload
 def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+@_overload
+def kthvalue(input: _Tensor, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
 def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The least common multiple of two integers, which is not negative."""
@@ -657,13 +777,21 @@ def log1p(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(1 + input)``, exact near zero."""
 def log2(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm to base 2."""
+@_overload
 def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The logarithm of `softmax`, without overflow."""
+@_overload
+def log_softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The logarithm of `softmax`, without overflow."""
 def logaddexp(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(exp(input) + exp(other))``, without overflow."""
 def logaddexp2(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log2(2 ** input + 2 ** other)``, without overflow."""
+@_overload
 def logcumsumexp(input: _Tensor, dim: _int) -> _Tensor:
+    r"""``log(exp(input).cumsum(dim))`` without overflow."""
+@_overload
+def logcumsumexp(input: _Tensor, axis: _int) -> _Tensor:
     r"""``log(exp(input).cumsum(dim))`` without overflow."""
 def logdet(input: _Tensor) -> _Tensor:
     r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
@@ -679,7 +807,11 @@ def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
     r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
 def logspace(start: _Tensor | _int | _float | _complex, end: _Tensor | _int | _float | _complex, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""`steps` powers of `base`, whose exponents have equal distances from `start` to `end`."""
+@_overload
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
+    r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+@_overload
+def logsumexp(input: _Tensor, axis: _int | _Sequence[_int] | None, keepdims: _bool = False) -> _Tensor:
     r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
 def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> tuple[_Tensor, _Tensor]:
     r"""One step of a long short-term memory."""
@@ -712,15 +844,25 @@ def max(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
 @_overload
 def max(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+@_overload
+def max(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
 def maximum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The larger of two tensors' elements; NaN if either is."""
+@_overload
 def mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
+@_overload
+def mean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
 @_overload
 def median(input: _Tensor) -> _Tensor:
     r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
 @_overload
 def median(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+@_overload
+def median(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
     r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
 def meshgrid(*tensors: _Tensor | _Sequence[_Tensor], indexing: _Literal["ij", "xy"] | None = None) -> tuple[_Tensor, ...]:
     r"""The coordinates of a grid, as views: one tensor for each vector, along its dimension."""
@@ -733,11 +875,18 @@ def min(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
 @_overload
 def min(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The smallest element. See `max`."""
+@_overload
+def min(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    r"""The smallest element. See `max`."""
 def minimum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The smaller of two tensors' elements; NaN if either is."""
 def mm(input: _Tensor, mat2: _Tensor) -> _Tensor:
     r"""The product of two matrices."""
+@_overload
 def mode(input: _Tensor, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
+@_overload
+def mode(input: _Tensor, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
     r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
 def moveaxis(input: _Tensor, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
     r"""Dimensions moved to other places, the rest in their order."""
@@ -757,7 +906,11 @@ def mvlgamma(input: _Tensor, p: _int) -> _Tensor:
     r"""The logarithm of the gamma function of `p` dimensions."""
 def nan_to_num(input: _Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> _Tensor:
     r"""The input with numbers in place of NaN and infinities."""
+@_overload
 def nanmean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The mean over dimensions of what is not NaN. See `mean`."""
+@_overload
+def nanmean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The mean over dimensions of what is not NaN. See `mean`."""
 @_overload
 def nanmedian(input: _Tensor) -> _Tensor:
@@ -765,11 +918,26 @@ def nanmedian(input: _Tensor) -> _Tensor:
 @_overload
 def nanmedian(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
     r"""The median of what is not NaN. See `median`."""
+@_overload
+def nanmedian(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    r"""The median of what is not NaN. See `median`."""
+@_overload
 def nanquantile(input: _Tensor, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
     r"""Quantiles of what is not NaN. See `quantile`."""
+@_overload
+def nanquantile(input: _Tensor, q: _Any, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+    r"""Quantiles of what is not NaN. See `quantile`."""
+@_overload
 def nansum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+@_overload
+def nansum(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+@_overload
 def narrow(input: _Tensor, dim: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
+    r"""`length` positions of a dimension from `start` on."""
+@_overload
+def narrow(input: _Tensor, axis: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
     r"""`length` positions of a dimension from `start` on."""
 def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     r"""`channel_shuffle` under another name."""
@@ -783,7 +951,11 @@ def nonzero(input: _Tensor, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tens
     r"""The places of the elements that are not zero, in order."""
 def nonzero_static(input: _Tensor, *, size: _int, fill_value: _int = -1) -> _Tensor:
     r"""The first `size` places of elements that are not zero, and rows of `fill_value` where there are fewer."""
+@_overload
 def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> _Tensor:
+    r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
+@_overload
+def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype | None = None) -> _Tensor:
     r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
 def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None) -> _Tensor:
     r"""Normally distributed numbers with means and standard deviations element by element."""
@@ -791,7 +963,11 @@ def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int |
     r"""Whether ``input != other``."""
 def numel(input: _Tensor) -> _int:
     r"""The number of elements of a tensor."""
+@_overload
 def ones(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor of ones."""
+@_overload
+def ones(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A tensor of ones."""
 def ones_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes filled with ones; see `empty_like`."""
@@ -805,7 +981,11 @@ def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: 
     r"""An approximation of the first principal components of matrices, whose rows are samples."""
 def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
     r"""The distances of order `p` between each row of a matrix and all that come behind it."""
+@_overload
 def permute(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""The dimensions in another order."""
+@_overload
+def permute(input: _Tensor, dims: _int | _Sequence[_int]) -> _Tensor:
     r"""The dimensions in another order."""
 def permute_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `permute` shows, with its arguments."""
@@ -825,17 +1005,29 @@ def positive(input: _Tensor) -> _Tensor:
     r"""The input itself."""
 def pow(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``input ** exponent``, broadcast and promoted."""
+@_overload
 def prod(input: _Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The product over one dimension, or over all. See `sum` for the parameters."""
+@_overload
+def prod(input: _Tensor, axis: _int | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The product over one dimension, or over all. See `sum` for the parameters."""
 def put(input: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
     r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
 def qr(input: _Tensor, some: _bool = True) -> _QR:
     r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
+@_overload
 def quantile(input: _Tensor, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+    r"""Quantiles of all elements, or along a dimension."""
+@_overload
+def quantile(input: _Tensor, q: _float | _Tensor, axis: _int | None = None, keepdims: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
     r"""Quantiles of all elements, or along a dimension."""
 def rad2deg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in radians as degrees."""
+@_overload
 def rand(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""Random numbers from the uniform distribution on [0, 1)."""
+@_overload
+def rand(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""Random numbers from the uniform distribution on [0, 1)."""
 def rand_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""Uniform random numbers in the sizes of a tensor; see `empty_like`."""
@@ -843,7 +1035,11 @@ def randint(low: _int, high: _int | None = None, size: _int | _Sequence[_int] | 
     r"""Random integers from `low` (0 if not given) up to, not including, `high`."""
 def randint_like(input: _Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None) -> _Tensor:
     r"""Random integers in the sizes of a tensor; see `empty_like`."""
+@_overload
 def randn(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""Random numbers from the standard normal distribution."""
+@_overload
+def randn(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""Random numbers from the standard normal distribution."""
 def randn_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""Normal random numbers in the sizes of a tensor; see `empty_like`."""
@@ -858,11 +1054,23 @@ def reciprocal(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
 def relu(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``max(input, 0)``; at zero its gradient is zero."""
 def remainder(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
+@_overload
 def renorm(input: _Tensor, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
     r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+@_overload
+def renorm(input: _Tensor, p: _float, axis: _int, maxnorm: _float) -> _Tensor:
+    r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+@_overload
 def repeat_interleave(input: _Tensor, repeats: _int | _Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
     r"""Each element of a dimension so many times, one behind the other."""
+@_overload
+def repeat_interleave(input: _Tensor, repeats: _int | _Tensor | None = None, axis: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
+    r"""Each element of a dimension so many times, one behind the other."""
+@_overload
 def reshape(input: _Tensor, *shape: _int | _Sequence[_int]) -> _Tensor:
+    r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
+@_overload
+def reshape(input: _Tensor, shape: _int | _Sequence[_int]) -> _Tensor:
     r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
 def resolve_conj(input: _Tensor) -> _Tensor:
     r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
@@ -892,19 +1100,39 @@ def rsub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _f
     r"""``other - alpha * input``, broadcast and promoted. See `sub`."""
 def scalar_tensor(s: _float, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A tensor without dimensions that holds a number, of the default dtype if none is given."""
+@_overload
 def scatter(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
     r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+@_overload
+def scatter(input: _Tensor, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+    r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+@_overload
 def scatter_add(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+@_overload
+def scatter_add(input: _Tensor, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+    r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+@_overload
 def scatter_reduce(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+    r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
+@_overload
+def scatter_reduce(input: _Tensor, axis: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
     r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
 def searchsorted(sorted_sequence: _Tensor, input: _Tensor | _int | _float | _complex, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: _Tensor | None = None) -> _Tensor:
     r"""Where values would have to stand in rows that are in order."""
+@_overload
 def select(input: _Tensor, dim: _int, index: _int) -> _Tensor:
+    r"""The slice at one position of a dimension, which goes."""
+@_overload
+def select(input: _Tensor, axis: _int, index: _int) -> _Tensor:
     r"""The slice at one position of a dimension, which goes."""
 def select_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `select` shows, with its arguments."""
+@_overload
 def select_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int, index: _int) -> _Tensor:
+    r"""A copy with `src` at one position of a dimension."""
+@_overload
+def select_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, axis: _int, index: _int) -> _Tensor:
     r"""A copy with `src` at one position of a dimension."""
 def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     r"""`elu` with the two numbers that keep mean and variance (Klambauer et al. 2017)."""
@@ -926,19 +1154,39 @@ def sinh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic sine."""
 def slice_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `slice` shows, with its arguments."""
+@_overload
 def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
+    r"""A copy with `src` at a slice of a dimension."""
+@_overload
+def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, axis: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
     r"""A copy with `src` at a slice of a dimension."""
 def slogdet(input: _Tensor) -> _SignAndLogarithm:
     r"""The signs of determinants, and the logarithms of their absolute values."""
+@_overload
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
+@_overload
+def softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""``exp(x) / sum(exp(x))`` along a dimension."""
+@_overload
 def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
     r"""The elements of a dimension in order, and where they stood."""
+@_overload
+def sort(input: _Tensor, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+    r"""The elements of a dimension in order, and where they stood."""
+@_overload
 def split(input: _Tensor, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
+@_overload
+def split(input: _Tensor, split_size: _Any, axis: _int = 0) -> tuple[_Tensor, ...]:
     r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
 def split_copy(*operands: _Any, **named: _Any) -> tuple[_Tensor, ...]:
     r"""A copy of what `split` shows, with its arguments."""
+@_overload
 def split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+    r"""Parts of the given lengths along a dimension: `split` with a list."""
+@_overload
+def split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], axis: _int = 0) -> _Tensor:
     r"""Parts of the given lengths along a dimension: `split` with a list."""
 def split_with_sizes_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `split_with_sizes` shows, with its arguments."""
@@ -946,15 +1194,31 @@ def sqrt(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The square root; NaN for negative numbers."""
 def square(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The square, ``input ** 2``."""
+@_overload
 def squeeze(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+    r"""Without the dimensions of size 1, or without those named that have size 1."""
+@_overload
+def squeeze(input: _Tensor, axis: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""Without the dimensions of size 1, or without those named that have size 1."""
 def squeeze_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `squeeze` shows, with its arguments."""
+@_overload
 def stack(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
     r"""Tensors of one shape along a new dimension."""
+@_overload
+def stack(tensors: _Sequence[_Tensor], axis: _int = 0) -> _Tensor:
+    r"""Tensors of one shape along a new dimension."""
+@_overload
 def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
     r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+@_overload
+def std(input: _Tensor, axis: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdims: _bool = False, *, correction: _float | None = None) -> _Tensor:
+    r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+@_overload
 def std_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
+    r"""The standard deviation and the mean over dimensions. See `var`."""
+@_overload
+def std_mean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdims: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
     r"""The standard deviation and the mean over dimensions. See `var`."""
 def stft(input: _Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> _Tensor:
     r"""The Fourier transforms of pieces of a signal, each multiplied by a window."""
@@ -962,14 +1226,18 @@ def sub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _fl
     r"""``input - alpha * other``, broadcast and promoted. See `add`."""
 def subtract(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input - alpha * other``, broadcast and promoted. See `add`."""
+@_overload
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The sum over dimensions."""
+@_overload
+def sum(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The sum over dimensions."""
 def svd(input: _Tensor, some: _bool = True, compute_uv: _bool = True) -> _SVD:
     r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
 def svd_lowrank(A: _Tensor, q: _int = 6, niter: _int = 2, M: _Tensor | None = None) -> _LowRank:
     r"""An approximation of the first singular values and vectors of matrices, or of ``A - M``."""
-def swapaxes(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
-    r"""Two dimensions exchanged."""
+def swapaxes(input: _Tensor, axis0: _int, axis1: _int) -> _Tensor:
+    r"""Two dimensions exchanged, as `transpose` does it."""
 def swapdims(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
     r"""Two dimensions exchanged."""
 def t(input: _Tensor) -> _Tensor:
@@ -978,7 +1246,11 @@ def t_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `t` shows, with its arguments."""
 def take(input: _Tensor, index: _Tensor) -> _Tensor:
     r"""The elements to which indices into all of them, row by row, point."""
+@_overload
 def take_along_dim(input: _Tensor, indices: _Tensor, dim: _int | None = None) -> _Tensor:
+    r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
+@_overload
+def take_along_dim(input: _Tensor, indices: _Tensor, axis: _int | None = None) -> _Tensor:
     r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
 def tan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The tangent of angles in radians."""
@@ -986,7 +1258,11 @@ def tanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic tangent."""
 def tensor(data: _Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A new tensor with a copy of data."""
+@_overload
 def tensor_split(input: _Tensor, indices_or_sections: _int | _Sequence[_int] | _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
+@_overload
+def tensor_split(input: _Tensor, indices_or_sections: _int | _Sequence[_int] | _Tensor, axis: _int = 0) -> tuple[_Tensor, ...]:
     r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
 def tensordot(a: _Tensor, b: _Tensor, dims: _int | _Sequence[_int] = 2) -> _Tensor:
     r"""Sums of products over dimensions of two tensors."""
@@ -994,9 +1270,17 @@ def threshold(input: _Tensor, threshold: _float, value: _float, inplace: _bool =
     r"""X where it is above `threshold`, elsewhere `value`."""
 def threshold_(input: _Tensor, threshold: _float, value: _float) -> _Tensor:
     r"""`threshold`, in place."""
+@_overload
 def tile(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
     r"""As `repeat`; missing repeats count as 1."""
+@_overload
+def tile(input: _Tensor, dims: _int | _Sequence[_int]) -> _Tensor:
+    r"""As `repeat`; missing repeats count as 1."""
+@_overload
 def topk(input: _Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+    r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
+@_overload
+def topk(input: _Tensor, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
     r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
 def trace(input: _Tensor) -> _Tensor:
     r"""The sum of the diagonal of a matrix."""
@@ -1004,9 +1288,17 @@ def transpose(input: _Tensor, dim0: _int, dim1: _int) -> _Tensor:
     r"""Two dimensions exchanged."""
 def transpose_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `transpose` shows, with its arguments."""
+@_overload
 def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
     r"""The integral of samples along a dimension, by trapezoids."""
+@_overload
+def trapezoid(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, axis: _int = -1) -> _Tensor:
+    r"""The integral of samples along a dimension, by trapezoids."""
+@_overload
 def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, dim: _int = -1) -> _Tensor:
+    r"""The integral of samples along a dimension, by trapezoids."""
+@_overload
+def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, axis: _int = -1) -> _Tensor:
     r"""The integral of samples along a dimension, by trapezoids."""
 def triangular_solve(input: _Tensor, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
     r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
@@ -1021,35 +1313,75 @@ def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None
 def true_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The exact quotient. See `div`."""
 def trunc(input: _Tensor) -> _Tensor: ...
+@_overload
 def unbind(input: _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
+    r"""All slices along a dimension, as views."""
+@_overload
+def unbind(input: _Tensor, axis: _int = 0) -> tuple[_Tensor, ...]:
     r"""All slices along a dimension, as views."""
 def unbind_copy(*operands: _Any, **named: _Any) -> tuple[_Tensor, ...]:
     r"""A copy of what `unbind` shows, with its arguments."""
+@_overload
 def unflatten(input: _Tensor, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
+    r"""One dimension as several."""
+@_overload
+def unflatten(input: _Tensor, axis: _int, sizes: _Sequence[_int]) -> _Tensor:
     r"""One dimension as several."""
 def unfold_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `unfold` shows, with its arguments."""
+@_overload
 def unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
     r"""The distinct elements in order, or the distinct slices along a dimension."""
+@_overload
+def unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, axis: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+    r"""The distinct elements in order, or the distinct slices along a dimension."""
+@_overload
 def unique_consecutive(input: _Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+    r"""The elements, or the slices along a dimension, that differ from the one before."""
+@_overload
+def unique_consecutive(input: _Tensor, return_inverse: _bool = False, return_counts: _bool = False, axis: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
     r"""The elements, or the slices along a dimension, that differ from the one before."""
 def unravel_index(indices: _Tensor, shape: _int | _Sequence[_int]) -> tuple[_Tensor, ...]:
     r"""The indices in each dimension of elements that are counted row by row."""
+@_overload
 def unsafe_chunk(input: _Tensor, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
     r"""Another name of `chunk`."""
+@_overload
+def unsafe_chunk(input: _Tensor, chunks: _int, axis: _int = 0) -> tuple[_Tensor, ...]:
+    r"""Another name of `chunk`."""
+@_overload
 def unsafe_split(input: _Tensor, split_size: _int, dim: _int = 0) -> _Tensor:
     r"""Parts of a length along a dimension: `split`."""
+@_overload
+def unsafe_split(input: _Tensor, split_size: _int, axis: _int = 0) -> _Tensor:
+    r"""Parts of a length along a dimension: `split`."""
+@_overload
 def unsafe_split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
     r"""Parts of the given lengths along a dimension: `split` with a list."""
+@_overload
+def unsafe_split_with_sizes(input: _Tensor, split_sizes: _Sequence[_int], axis: _int = 0) -> _Tensor:
+    r"""Parts of the given lengths along a dimension: `split` with a list."""
+@_overload
 def unsqueeze(input: _Tensor, dim: _int) -> _Tensor:
+    r"""With a new dimension of size 1."""
+@_overload
+def unsqueeze(input: _Tensor, axis: _int) -> _Tensor:
     r"""With a new dimension of size 1."""
 def unsqueeze_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `unsqueeze` shows, with its arguments."""
 def vander(x: _Any, N: _Any = None, increasing: _bool = False) -> _Tensor:
     r"""The powers of a vector's elements as columns, the highest first unless `increasing`."""
+@_overload
 def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
     r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
+@_overload
+def var(input: _Tensor, axis: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdims: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
+    r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
+@_overload
 def var_mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
+    r"""The variance and the mean over dimensions. See `var`."""
+@_overload
+def var_mean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdims: _bool = False, *, correction: _float | None = None) -> tuple[_Tensor, _Tensor]:
     r"""The variance and the mean over dimensions. See `var`."""
 def vdot(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The inner product, with the conjugates of `input`; of real vectors another name of `dot`."""
@@ -1071,7 +1403,11 @@ def where(condition: _Tensor) -> tuple[_Tensor, ...]:
     r"""``input`` where the condition holds, else ``other``; without them the places where it holds."""
 def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log(other)``, and 0 where `input` is 0."""
+@_overload
 def zeros(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor of zeros."""
+@_overload
+def zeros(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
     r"""A tensor of zeros."""
 def zeros_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
     r"""A tensor of the same sizes filled with zeros; see `empty_like`."""

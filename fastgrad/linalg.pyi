@@ -33,7 +33,11 @@ def cholesky_ex(A: _Tensor, *, upper: _bool = False, check_errors: _bool = False
     r"""The Cholesky decomposition, with what LAPACK says of each matrix instead of an exception. See `cholesky`."""
 def cond(A: _Tensor, p: _int | _float | _complex | _str | None = None) -> _Tensor:
     r"""The condition number of matrices: the norm times that of the inverse."""
+@_overload
 def cross(input: _Tensor, other: _Tensor | _int | _float | _complex, *, dim: _int = -1) -> _Tensor:
+    r"""The vector products of vectors of three elements along a dimension. See `fastgrad.cross`."""
+@_overload
+def cross(input: _Tensor, other: _Tensor | _int | _float | _complex, *, axis: _int = -1) -> _Tensor:
     r"""The vector products of vectors of three elements along a dimension. See `fastgrad.cross`."""
 def det(input: _Tensor) -> _Tensor:
     r"""The determinants of square matrices."""
@@ -73,7 +77,11 @@ def matmul(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The matrix product, with vectors as rows or columns and batches broadcast."""
 def matrix_exp(input: _Tensor) -> _Tensor:
     r"""The exponential of square matrices."""
+@_overload
 def matrix_norm(A: _Tensor, ord: _int | _float | _complex | _str = 'fro', dim: _Sequence[_int] = ..., keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The norm of matrices."""
+@_overload
+def matrix_norm(A: _Tensor, ord: _int | _float | _complex | _str = 'fro', axis: _Sequence[_int] = ..., keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The norm of matrices."""
 def matrix_power(input: _Tensor, n: _int) -> _Tensor:
     r"""A square matrix, or each of a batch, multiplied `n` times with itself; with a negative `n`, its inverse."""
@@ -81,7 +89,11 @@ def matrix_rank(A: _Tensor, tol: _int | _float | _complex | _Tensor | None = Non
     r"""The rank of matrices: how many singular values are above a tolerance."""
 def multi_dot(tensors: _Sequence[_Tensor]) -> _Tensor:
     r"""The product of a chain of matrices, of which the first and the last may be vectors."""
+@_overload
 def norm(A: _Tensor, ord: _int | _float | _complex | _str | None = None, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The norm of vectors or of matrices."""
+@_overload
+def norm(A: _Tensor, ord: _int | _float | _complex | _str | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The norm of vectors or of matrices."""
 def pinv(A: _Tensor, rcond: _int | _float | _complex | _Tensor | None = None, hermitian: _bool = False, *, atol: _int | _float | _complex | _Tensor | None = None, rtol: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
     r"""The pseudo-inverse of matrices."""
@@ -105,7 +117,15 @@ def tensorsolve(A: _Tensor, B: _Tensor, dims: _Sequence[_int] | None = None) -> 
     r"""The solution X of ``tensordot(A, X, X.ndim) = B``."""
 def vander(x: _Any, *, N: _Any = None) -> _Tensor:
     r"""The powers 0 to ``N - 1`` of elements, along a new last dimension."""
+@_overload
 def vecdot(x: _Any, y: _Any, *, dim: _int = -1) -> _Tensor:
     r"""Sums of products along a dimension of two tensors, which are broadcast."""
+@_overload
+def vecdot(x: _Any, y: _Any, *, axis: _int = -1) -> _Tensor:
+    r"""Sums of products along a dimension of two tensors, which are broadcast."""
+@_overload
 def vector_norm(x: _Tensor, ord: _float = 2, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``."""
+@_overload
+def vector_norm(x: _Tensor, ord: _float = 2, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``."""

@@ -65,11 +65,19 @@ def log1p(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``log(1 + input)``, exact near zero."""
 def log_ndtr(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the probability that the normal distribution has below the input."""
+@_overload
 def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""The logarithm of `softmax`, without overflow."""
+@_overload
+def log_softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The logarithm of `softmax`, without overflow."""
 def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
     r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
+@_overload
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
+    r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+@_overload
+def logsumexp(input: _Tensor, axis: _int | _Sequence[_int] | None, keepdims: _bool = False) -> _Tensor:
     r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
 def modified_bessel_i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 0."""
@@ -97,7 +105,11 @@ def shifted_chebyshev_polynomial_w(input: _Tensor | _int | _float | _complex, n:
     r"""Chebyshev's polynomials of the fourth kind, at 2 x - 1, by order and point."""
 def sinc(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``sin(pi input) / (pi input)``, and 1 at zero."""
+@_overload
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+    r"""``exp(x) / sum(exp(x))`` along a dimension."""
+@_overload
+def softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
 def xlog1py(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log1p(other)``, and 0 where `input` is 0."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import fastgrad as fg
+from fastgrad.functions.argument_names import names_of
 from fastgrad.functions.public import METHODS, PACKAGE
 
 ROOT = Path(__file__).parent.parent / "fastgrad"
@@ -147,6 +148,21 @@ def _text(annotation: Any) -> str:
 # --- from a function to its line -----------------------------------------------------------------------------------
 
 
+def _by_other_names(header: str, function: Callable[..., Any]) -> list[str]:
+    """The declaration with other names of arguments that programs may use, if there are some."""
+    _, others, spread = names_of(function)
+    found = []
+    if f"*{spread}: " in header and spread:
+        before, _, after = header.partition(f"*{spread}: ")
+        kind, _, rest = after.partition("]")
+        more = rest.startswith(", ") and not rest.startswith(", **")
+        found.append(f"{before}{spread}: {kind}]{', *' if more else ''}{rest}")
+    renamed = header
+    for other, name in others.items():
+        renamed = re.sub(rf"\b{name}: ", f"{other}: ", renamed)
+    return [*found, *([renamed] if renamed != header else [])]
+
+
 class Stub:
     """The text of one stub: what it declares, and what it imports for that.
 
@@ -228,6 +244,7 @@ class Stub:
                 f"{before}, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]",
                 f"{before}, return_indices: _bool = False) -> _Any",
             ]
+        headers += [other for one in headers for other in _by_other_names(one, function)]
         summary = " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
         for one in headers:
             if len(headers) > 1:
@@ -322,6 +339,8 @@ def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) 
 def package() -> str:
     """That of the package."""
     stub = Stub()
+    for name in fg.__all__:
+        getattr(fg, name)  # what is imported later offers functions, too
     _declare_others(stub, fg, sorted({*fg.__all__, "is_tensor"} - PACKAGE.keys() - {"is_tensor"}))
     stub.lines.append("def is_tensor(obj: object) -> _bool: ...")
     for name in sorted(PACKAGE):

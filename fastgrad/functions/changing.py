@@ -54,12 +54,12 @@ public("swapaxes_", "swapdims_", package=False)(_laid_out(getattr(transpose, "__
 
 
 @public(package=False)
-def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
+def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
     """Other sizes in place; elements stay in the order of the memory, new ones are not set.
 
     Parameters
     ----------
-    *sizes : int
+    *size : int
     memory_format : memory_format, optional
         In which the elements lie then.
 
@@ -79,7 +79,7 @@ def resize_(input: Any, *sizes: Any, memory_format: Any = None) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
-    wanted = need_sizes("resize_", sizes, "size")
+    wanted = need_sizes("resize_", size, "size")
     if need_tensor("resize_", input).requires_grad:
         raise RuntimeError("resize_(): cannot resize variables that require grad")
     if any(n < 0 for n in wanted):

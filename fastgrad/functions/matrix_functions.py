@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.creation import eye
 from fastgrad.functions.factors import eigvalsh, singular_values, svd_of
@@ -29,6 +30,7 @@ from fastgrad.ops import systems
 _ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
+@also_by_name
 def matrix_norm(
     A: Any,  # noqa: N803 - PyTorch's name
     ord: Any = "fro",
@@ -105,6 +107,7 @@ def _norm_of_last_two(name: str, x: Any, ord: Any) -> Any:
     return sums.amax(-1) if largest else sums.amin(-1)
 
 
+@also_by_name
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: N803
     """The norm of vectors or of matrices.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.functions.argument_names import between
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.native.build.loader import Planned, TensorBase, rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -45,6 +46,7 @@ WITH_OUT = CREATING.union(_OTHERS.split())
 """The functions of the package that take ``out``."""
 
 
+@between
 def taking_out(function: Any) -> Any:
     """A function that also takes ``out``, a tensor or as many as there are results.
 

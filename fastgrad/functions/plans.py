@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fastgrad.dtypes import dtype
+from fastgrad.functions.argument_names import BETWEEN, also_by_name
 from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
@@ -42,6 +43,8 @@ def warn(text: str, stacklevel: int) -> None:
     frame: Any = sys._getframe()
     for _ in range(stacklevel):
         frame = frame and frame.f_back
+        while frame and frame.f_code in BETWEEN:
+            frame, stacklevel = frame.f_back, stacklevel + 1
     rt.note_warning(frame, text)
     warnings.warn(text, stacklevel=stacklevel + 1)
 
@@ -59,7 +62,7 @@ def planned(function: Function) -> Function:
     >>> fg.nn.functional.linear.__name__
     'linear'
     """
-    return functools.update_wrapper(rt.planned(function), function)  # type: ignore[return-value]
+    return functools.update_wrapper(rt.planned(also_by_name(function)), function)  # type: ignore[return-value]
 
 
 copyreg.pickle(Planned, lambda function: function.__qualname__)  # type: ignore[arg-type, attr-defined, misc]

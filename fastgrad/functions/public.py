@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.outs import WITH_OUT, taking_out
 from fastgrad.native.build.loader import Planned
 
@@ -39,6 +40,8 @@ def public(*aliases: str, package: bool = True, method: bool = True) -> Callable
     """
 
     def offer(function: Any) -> Any:
+        if not isinstance(function, Planned):
+            function = also_by_name(function)
         takes = package and function.__name__ in WITH_OUT
         shown = taking_out(function) if takes else function
         for wanted, table, offered in (

@@ -51,6 +51,7 @@ def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @public()
+@planned
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The sum over dimensions.
 

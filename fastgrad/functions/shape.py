@@ -8,7 +8,8 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
-from fastgrad.dtypes import dtype, promote_types
+from fastgrad import dtypes
+from fastgrad.dtypes import promote_types
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
     as_dims,
@@ -86,14 +87,17 @@ def wrapped_dims(name: str, dims: Sequence[Any], ndim: int) -> list[int]:
 
 
 @public(package=False)
-def view(input: Any, *shape: Any) -> Any:
+@planned
+def view(input: Any, *size: Any, dtype: Any = None) -> Any:
     """The same memory with other sizes; raises where strides do not allow it.
 
     Parameters
     ----------
-    *shape : int
-        One may be -1 and is then inferred. In place of sizes, a dtype: the same bytes as its elements, of which the
-        last dimension has as many fewer or more; no gradient goes through.
+    *size : int
+        One may be -1 and is then inferred.
+    dtype : dtype, optional
+        In place of sizes: the same bytes as its elements, of which the last dimension has as many fewer or more; no
+        gradient goes through.
 
     Raises
     ------
@@ -107,11 +111,13 @@ def view(input: Any, *shape: Any) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    if len(shape) == 1 and isinstance(shape[0], dtype):
+    if dtype is not None and size:
+        raise TypeError("view(): takes sizes or a dtype, not both")
+    if dtype is not None or (len(size) == 1 and isinstance(size[0], dtypes.dtype)):
         from fastgrad.functions.strided import view_as_dtype  # which needs this module
 
-        return view_as_dtype(input, shape[0])
-    return apply(_VIEW, 1, 0, input, *need_sizes("view", shape, "shape"))
+        return view_as_dtype(input, size[0] if dtype is None else dtypes.as_dtype(dtype))
+    return apply(_VIEW, 1, 0, input, *need_sizes("view", size, "size"))
 
 
 @public()
@@ -194,13 +200,20 @@ def permute(input: Any, *dims: Any) -> Any:
     return apply(_PERMUTE, 1, 0, input, 0, *need_sizes("permute", dims, "dims"))
 
 
-@public("swapaxes", "swapdims")
+@public("swapdims")
 @planned
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions exchanged."""
     return apply(
         _TRANSPOSE, 1, 0, input, as_index("transpose", "dim0", dim0), as_index("transpose", "dim1", dim1)
     )
+
+
+@public()
+@planned
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """Two dimensions exchanged, as `transpose` does it."""
+    return transpose(input, axis0, axis1)
 
 
 @public()
@@ -258,9 +271,9 @@ def unsqueeze(input: Any, dim: int) -> Any:
 
 @public(package=False)
 @planned
-def expand(input: Any, *sizes: Any) -> Any:
+def expand(input: Any, *size: Any) -> Any:
     """Dimensions of size 1 repeated without copying; -1 keeps a size."""
-    return apply(_EXPAND, 1, 0, input, *need_sizes("expand", sizes))
+    return apply(_EXPAND, 1, 0, input, *need_sizes("expand", size))
 
 
 @public(package=False)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from fastgrad.functions import elementwise
+from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.complex_numbers import imag, real
@@ -129,6 +130,7 @@ def std_mean(
     return _spread("std_mean", input, dim, unbiased, keepdim, correction)  # type: ignore[no-any-return]
 
 
+@also_by_name
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``.
 

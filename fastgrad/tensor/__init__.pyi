@@ -148,19 +148,39 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `addr`."""
     def adjoint(self) -> _Tensor:
         r"""The conjugates of matrices, transposed: those of the last two dimensions."""
+    @_overload
     def all(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""Whether all elements are not zero. See `sum` for the parameters."""
+    @_overload
+    def all(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _Tensor:
         r"""Whether all elements are not zero. See `sum` for the parameters."""
     def allclose(self, other: _Tensor | _int | _float | _complex, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
         r"""Whether all elements are close; see `isclose`."""
+    @_overload
     def amax(self, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
         r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    @_overload
+    def amax(self, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
+        r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    @_overload
     def amin(self, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
         r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    @_overload
+    def amin(self, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
+        r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
+    @_overload
     def aminmax(self, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+        r"""The smallest and the largest value, over all dimensions or one."""
+    @_overload
+    def aminmax(self, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _MinMax:
         r"""The smallest and the largest value, over all dimensions or one."""
     def angle(self) -> _Tensor:
         r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
+    @_overload
     def any(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _Tensor:
+        r"""Whether any element is not zero. See `sum` for the parameters."""
+    @_overload
+    def any(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _Tensor:
         r"""Whether any element is not zero. See `sum` for the parameters."""
     def apply_(self, callable: _Any) -> _Tensor:
         r"""Replace each element by what a function of Python makes of it; slow, on the CPU, and without a derivative."""
@@ -192,11 +212,23 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The number whose hyperbolic tangent is the input; NaN beyond 1."""
     def arctanh_(self) -> _Tensor:
         r"""In-place form of `arctanh`."""
+    @_overload
     def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
         r"""The position of the largest value: the first of equals, a NaN before all."""
+    @_overload
+    def argmax(self, axis: _int | None = None, keepdims: _bool = False) -> _Tensor:
+        r"""The position of the largest value: the first of equals, a NaN before all."""
+    @_overload
     def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> _Tensor:
         r"""The position of the smallest value. See `argmax`."""
+    @_overload
+    def argmin(self, axis: _int | None = None, keepdims: _bool = False) -> _Tensor:
+        r"""The position of the smallest value. See `argmax`."""
+    @_overload
     def argsort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
+        r"""The places of the elements of a dimension in order. See `sort`."""
+    @_overload
+    def argsort(self, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _Tensor:
         r"""The places of the elements of a dimension in order. See `sort`."""
     def argwhere(self) -> _Tensor:
         r"""The places of the elements that are not zero, a row for each. See `nonzero`."""
@@ -236,7 +268,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Ones with the probabilities that the elements are, and zeros."""
     def bernoulli_(self, p: _float | _Tensor = 0.5, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with ones, each with probability `p`, and zeros, in place."""
-    def bfloat16(self) -> _Tensor:
+    def bfloat16(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in bfloat16."""
     def bincount(self, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
         r"""How often each non-negative integer stands in a vector."""
@@ -266,22 +298,22 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `bitwise_xor`."""
     def bmm(self, mat2: _Tensor) -> _Tensor:
         r"""The products of two equally long batches of matrices."""
-    def bool(self) -> _Tensor:
+    def bool(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor as truth values."""
     def broadcast_to(self, size: _Sequence[_int]) -> _Tensor:
         r"""Expanded to sizes."""
-    def byte(self) -> _Tensor:
+    def byte(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in uint8."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the Cauchy distribution, ``sigma / (pi ((x - median)**2 + sigma**2))``, in place."""
-    def cdouble(self) -> _Tensor:
+    def cdouble(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in complex128."""
     def ceil(self) -> _Tensor: ...
     def ceil_(self) -> _Tensor:
         r"""In-place form of `ceil`."""
-    def cfloat(self) -> _Tensor:
+    def cfloat(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in complex64."""
-    def char(self) -> _Tensor:
+    def char(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int8."""
     def cholesky(self, upper: _bool = False) -> _Tensor:
         r"""The Cholesky decomposition. See `linalg.cholesky`."""
@@ -289,7 +321,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors."""
     def cholesky_solve(self, L: _Tensor, upper: _bool = False) -> _Tensor:
         r"""The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``."""
+    @_overload
     def chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
+        r"""At most `chunks` views of equal runs of a dimension."""
+    @_overload
+    def chunk(self, chunks: _int, axis: _int = 0) -> tuple[_Tensor, ...]:
         r"""At most `chunks` views of equal runs of a dimension."""
     def clamp(self, min: _int | _float | _complex | _Tensor | None = None, max: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
         r"""``min(max(input, min), max)``, element by element."""
@@ -335,25 +371,49 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The hyperbolic cosine."""
     def cosh_(self) -> _Tensor:
         r"""In-place form of `cosh`."""
+    @_overload
     def count_nonzero(self, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+        r"""How many elements are not zero, over all or some dimensions."""
+    @_overload
+    def count_nonzero(self, axis: _int | _Sequence[_int] | None = None) -> _Tensor:
         r"""How many elements are not zero, over all or some dimensions."""
     def cov(self, *, correction: _int = 1, fweights: _Tensor | None = None, aweights: _Tensor | None = None) -> _Tensor:
         r"""The covariances of variables, which are rows."""
     def cpu(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor on the CPU; itself if it is there."""
+    @_overload
     def cross(self, other: _Tensor, dim: _int | None = None) -> _Tensor:
+        r"""The vector products of vectors of three elements."""
+    @_overload
+    def cross(self, other: _Tensor, axis: _int | None = None) -> _Tensor:
         r"""The vector products of vectors of three elements."""
     def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor on a GPU; itself if it is there."""
+    @_overload
     def cummax(self, dim: _int) -> _ValuesIndices:
         r"""The largest element so far along a dimension, and where it stands."""
+    @_overload
+    def cummax(self, axis: _int) -> _ValuesIndices:
+        r"""The largest element so far along a dimension, and where it stands."""
+    @_overload
     def cummin(self, dim: _int) -> _ValuesIndices:
         r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
+    @_overload
+    def cummin(self, axis: _int) -> _ValuesIndices:
+        r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
+    @_overload
     def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""Running products along a dimension."""
+    @_overload
+    def cumprod(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running products along a dimension."""
     def cumprod_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `cumprod`."""
+    @_overload
     def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""Running sums along a dimension."""
+    @_overload
+    def cumsum(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running sums along a dimension."""
     def cumsum_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `cumsum`."""
@@ -382,7 +442,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A view of a diagonal, as last dimension."""
     def diagonal_scatter(self, src: _Tensor | _int | _float | _complex, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> _Tensor:
         r"""A copy with `src` on a diagonal."""
+    @_overload
     def diff(self, n: _int = 1, dim: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
+        r"""Differences between neighbours along a dimension, taken `n` times."""
+    @_overload
+    def diff(self, n: _int = 1, axis: _int = -1, prepend: _Tensor | None = None, append: _Tensor | None = None) -> _Tensor:
         r"""Differences between neighbours along a dimension, taken `n` times."""
     def digamma(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
@@ -402,7 +466,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``self /= other``, rounded if asked for."""
     def dot(self, tensor: _Tensor) -> _Tensor:
         r"""The sum of the products of two vectors' elements."""
-    def double(self) -> _Tensor:
+    def double(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float64."""
     def dsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
         r"""The same along the third dimension."""
@@ -436,7 +500,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `exp2`."""
     def exp_(self) -> _Tensor:
         r"""In-place form of `exp`."""
-    def expand(self, *sizes: _int | _Sequence[_int]) -> _Tensor:
+    @_overload
+    def expand(self, *size: _int | _Sequence[_int]) -> _Tensor:
+        r"""Dimensions of size 1 repeated without copying; -1 keeps a size."""
+    @_overload
+    def expand(self, size: _int | _Sequence[_int]) -> _Tensor:
         r"""Dimensions of size 1 repeated without copying; -1 keeps a size."""
     def expand_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Expanded to the sizes of another tensor."""
@@ -457,13 +525,17 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `fix`."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
         r"""The dimensions from `start_dim` to `end_dim` as one."""
+    @_overload
     def flip(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""The elements in reverse order along dimensions."""
+    @_overload
+    def flip(self, dims: _int | _Sequence[_int]) -> _Tensor:
         r"""The elements in reverse order along dimensions."""
     def fliplr(self) -> _Tensor:
         r"""The second dimension backwards."""
     def flipud(self) -> _Tensor:
         r"""The first dimension backwards."""
-    def float(self) -> _Tensor:
+    def float(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float32."""
     def float_power(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""``input ** exponent`` in float64."""
@@ -490,7 +562,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""What stands behind the point, with the sign of the input."""
     def frac_(self) -> _Tensor:
         r"""In-place form of `frac`."""
+    @_overload
     def gather(self, dim: _int, index: _Tensor) -> _Tensor:
+        r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
+    @_overload
+    def gather(self, axis: _int, index: _Tensor) -> _Tensor:
         r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
     def gcd(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""The greatest common divisor of two integers, which is not negative."""
@@ -523,7 +599,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether ``input > other``."""
     def gt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `gt`."""
-    def half(self) -> _Tensor:
+    def half(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float16."""
     def heaviside(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
@@ -553,31 +629,67 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `igammac`."""
     @property
     def imag(self) -> _Tensor: ...
+    @_overload
     def index_add(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
         r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+    @_overload
+    def index_add(self, axis: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+        r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
+    @_overload
     def index_add_(self, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
         r"""`index_add` in place."""
+    @_overload
+    def index_add_(self, axis: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
+        r"""`index_add` in place."""
+    @_overload
     def index_copy(self, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
         r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+    @_overload
+    def index_copy(self, axis: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+        r"""A copy of `input` with ``out.select(dim, index[i]) = source.select(dim, i)``."""
+    @_overload
     def index_copy_(self, dim: _int, index: _Tensor, source: _Tensor) -> _Tensor:
         r"""`index_copy` in place."""
+    @_overload
+    def index_copy_(self, axis: _int, index: _Tensor, source: _Tensor) -> _Tensor:
+        r"""`index_copy` in place."""
+    @_overload
     def index_fill(self, dim: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
         r"""A copy of `input` with a number in the slices that the index names."""
+    @_overload
+    def index_fill(self, axis: _int, index: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
+        r"""A copy of `input` with a number in the slices that the index names."""
+    @_overload
     def index_fill_(self, dim: _int, index: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`index_fill` in place."""
+    @_overload
+    def index_fill_(self, axis: _int, index: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""`index_fill` in place."""
     def index_put(self, indices: _Sequence[_Tensor], values: _Tensor, accumulate: _bool = False) -> _Tensor:
         r"""A copy of `input` with values written at index tensors, as ``input[indices] = values`` writes them."""
     def index_put_(self, indices: _Tensor, values: _Tensor | _int | _float | _complex, accumulate: _bool = False) -> _Tensor:
         r"""`index_put` in place."""
+    @_overload
     def index_reduce(self, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
         r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
+    @_overload
+    def index_reduce(self, axis: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""A copy of `input`, reduced with the slices of `source` that the index sends to each place of a dimension."""
+    @_overload
     def index_reduce_(self, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
         r"""`index_reduce` in place."""
+    @_overload
+    def index_reduce_(self, axis: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""`index_reduce` in place."""
+    @_overload
     def index_select(self, dim: _int, index: _Tensor) -> _Tensor:
+        r"""The slices of a dimension that a vector of indices names."""
+    @_overload
+    def index_select(self, axis: _int, index: _Tensor) -> _Tensor:
         r"""The slices of a dimension that a vector of indices names."""
     def inner(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
-    def int(self) -> _Tensor:
+    def int(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int32."""
     def inverse(self) -> _Tensor:
         r"""The inverse of square matrices. See `linalg.inv`."""
@@ -639,7 +751,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def itemsize(self) -> _int: ...
     def kron(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The Kronecker product: each element of `input` times all of `other`."""
+    @_overload
     def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+    @_overload
+    def kthvalue(self, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
         r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
     @property
     def layout(self) -> _Any: ...
@@ -689,7 +805,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `log`."""
     def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers whose logarithm is normally distributed, in place."""
+    @_overload
     def log_softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The logarithm of `softmax`, without overflow."""
+    @_overload
+    def log_softmax(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The logarithm of `softmax`, without overflow."""
     def logaddexp(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""``log(exp(input) + exp(other))``, without overflow."""
@@ -699,7 +819,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `logaddexp2`."""
     def logaddexp_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `logaddexp`."""
+    @_overload
     def logcumsumexp(self, dim: _int) -> _Tensor:
+        r"""``log(exp(input).cumsum(dim))`` without overflow."""
+    @_overload
+    def logcumsumexp(self, axis: _int) -> _Tensor:
         r"""``log(exp(input).cumsum(dim))`` without overflow."""
     def logdet(self) -> _Tensor:
         r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
@@ -723,9 +847,13 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
     def logit_(self, eps: _int | _float | _complex | None = None) -> _Tensor:
         r"""In-place form of `logit`."""
+    @_overload
     def logsumexp(self, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
         r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
-    def long(self) -> _Tensor:
+    @_overload
+    def logsumexp(self, axis: _int | _Sequence[_int] | None, keepdims: _bool = False) -> _Tensor:
+        r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+    def long(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int64."""
     def lt(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether ``input < other``."""
@@ -768,15 +896,25 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def max(self, other: _Tensor) -> _Tensor:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+    @_overload
+    def max(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+        r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
     def maximum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The larger of two tensors' elements; NaN if either is."""
+    @_overload
     def mean(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
+    @_overload
+    def mean(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The mean over dimensions; of floating-point tensors only. See `sum` for the parameters."""
     @_overload
     def median(self) -> _Tensor:
         r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
     @_overload
     def median(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
+    @_overload
+    def median(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
         r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
     @_overload
     def min(self) -> _Tensor:
@@ -787,11 +925,18 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def min(self, other: _Tensor) -> _Tensor:
         r"""The smallest element. See `max`."""
+    @_overload
+    def min(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+        r"""The smallest element. See `max`."""
     def minimum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The smaller of two tensors' elements; NaN if either is."""
     def mm(self, mat2: _Tensor) -> _Tensor:
         r"""The product of two matrices."""
+    @_overload
     def mode(self, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+        r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
+    @_overload
+    def mode(self, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
         r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
     def moveaxis(self, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
         r"""Dimensions moved to other places, the rest in their order."""
@@ -819,7 +964,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The input with numbers in place of NaN and infinities."""
     def nan_to_num_(self, nan: _Tensor | _int | _float | _complex | None = None, posinf: _Tensor | _int | _float | _complex | None = None, neginf: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
         r"""In-place form of `nan_to_num`."""
+    @_overload
     def nanmean(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The mean over dimensions of what is not NaN. See `mean`."""
+    @_overload
+    def nanmean(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The mean over dimensions of what is not NaN. See `mean`."""
     @_overload
     def nanmedian(self) -> _Tensor:
@@ -827,13 +976,32 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
         r"""The median of what is not NaN. See `median`."""
+    @_overload
+    def nanmedian(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+        r"""The median of what is not NaN. See `median`."""
+    @_overload
     def nanquantile(self, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
         r"""Quantiles of what is not NaN. See `quantile`."""
+    @_overload
+    def nanquantile(self, q: _Any, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+        r"""Quantiles of what is not NaN. See `quantile`."""
+    @_overload
     def nansum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+    @_overload
+    def nansum(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The sum over dimensions in which NaN counts as zero. See `sum`."""
+    @_overload
     def narrow(self, dim: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
         r"""`length` positions of a dimension from `start` on."""
+    @_overload
+    def narrow(self, axis: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
+        r"""`length` positions of a dimension from `start` on."""
+    @_overload
     def narrow_copy(self, dim: _int, start: _int, length: _int) -> _Tensor:
+        r"""A copy of what `narrow` gives."""
+    @_overload
+    def narrow_copy(self, axis: _int, start: _int, length: _int) -> _Tensor:
         r"""A copy of what `narrow` gives."""
     @property
     def nbytes(self) -> _int: ...
@@ -855,23 +1023,39 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `negative`."""
     def nelement(self) -> _int:
         r"""The number of elements."""
+    @_overload
     def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Elements not set, in this tensor's dtype."""
+    @_overload
+    def new_empty(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""Elements not set, in this tensor's dtype."""
     def new_empty_strided(self, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""A tensor with the given sizes and strides in this tensor's dtype, whose elements are not set."""
     def new_full(self, size: _int | _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""One number, in this tensor's dtype."""
+    @_overload
     def new_ones(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Ones in this tensor's dtype."""
+    @_overload
+    def new_ones(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""Ones in this tensor's dtype."""
     def new_tensor(self, data: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""A tensor of data in this tensor's dtype."""
+    @_overload
     def new_zeros(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+        r"""Zeros in this tensor's dtype."""
+    @_overload
+    def new_zeros(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
         r"""Zeros in this tensor's dtype."""
     def nonzero(self, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
         r"""The places of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> _Tensor:
         r"""The first `size` places of elements that are not zero, and rows of `fill_value` where there are fewer."""
+    @_overload
     def norm(self, p: _Tensor | _int | _float | _complex | _str = 'fro', dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> _Tensor:
+        r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
+    @_overload
+    def norm(self, p: _Tensor | _int | _float | _complex | _str = 'fro', axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype | None = None) -> _Tensor:
         r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the normal distribution, in place."""
@@ -891,7 +1075,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The products of each element of a vector with each of another."""
     @property
     def output_nr(self) -> _int: ...
+    @_overload
     def permute(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""The dimensions in another order."""
+    @_overload
+    def permute(self, dims: _int | _Sequence[_int]) -> _Tensor:
         r"""The dimensions in another order."""
     def pin_memory(self, device: _device | _str | _int | None = None) -> _Tensor:
         r"""A copy in memory of the host's that is locked in its place; itself if it is there."""
@@ -907,7 +1095,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input ** exponent``, broadcast and promoted."""
     def pow_(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""``self **= exponent``."""
+    @_overload
     def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The product over one dimension, or over all. See `sum` for the parameters."""
+    @_overload
+    def prod(self, axis: _int | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The product over one dimension, or over all. See `sum` for the parameters."""
     def put(self, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
         r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
@@ -915,7 +1107,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""`put` in place."""
     def qr(self, some: _bool = True) -> _QR:
         r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
+    @_overload
     def quantile(self, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
+        r"""Quantiles of all elements, or along a dimension."""
+    @_overload
+    def quantile(self, q: _float | _Tensor, axis: _int | None = None, keepdims: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
         r"""Quantiles of all elements, or along a dimension."""
     def rad2deg(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Angles in radians as degrees."""
@@ -944,22 +1140,42 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def remainder(self, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
     def remainder_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""``self %= other``."""
+    @_overload
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> _Tensor:
+        r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
+    @_overload
+    def renorm(self, p: _float, axis: _int, maxnorm: _float) -> _Tensor:
         r"""The slices along a dimension scaled down to the norm `maxnorm` of order `p` where theirs is larger."""
     def renorm_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `renorm`."""
+    @_overload
     def repeat(self, *repeats: _int | _Sequence[_int]) -> _Tensor:
         r"""The tensor so many times along each dimension; further repeats in front make new dimensions."""
+    @_overload
+    def repeat(self, repeats: _int | _Sequence[_int]) -> _Tensor:
+        r"""The tensor so many times along each dimension; further repeats in front make new dimensions."""
+    @_overload
     def repeat_interleave(self, repeats: _int | _Tensor | None = None, dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
+        r"""Each element of a dimension so many times, one behind the other."""
+    @_overload
+    def repeat_interleave(self, repeats: _int | _Tensor | None = None, axis: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
         r"""Each element of a dimension so many times, one behind the other."""
     requires_grad: _bool
     def requires_grad_(self, requires_grad: _bool = True) -> _Tensor:
         r"""Say whether gradients are wanted; of leaves only."""
+    @_overload
     def reshape(self, *shape: _int | _Sequence[_int]) -> _Tensor:
+        r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
+    @_overload
+    def reshape(self, shape: _int | _Sequence[_int]) -> _Tensor:
         r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
     def reshape_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In the sizes of another tensor."""
-    def resize_(self, *sizes: _int | _Sequence[_int], memory_format: _memory_format | None = None) -> _Tensor:
+    @_overload
+    def resize_(self, *size: _int | _Sequence[_int], memory_format: _memory_format | None = None) -> _Tensor:
+        r"""Other sizes in place; elements stay in the order of the memory, new ones are not set."""
+    @_overload
+    def resize_(self, size: _int | _Sequence[_int], *, memory_format: _memory_format | None = None) -> _Tensor:
         r"""Other sizes in place; elements stay in the order of the memory, new ones are not set."""
     def resize_as_(self, the_template: _Any, *, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The sizes of another tensor, in place. See `resize_`."""
@@ -983,21 +1199,53 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``1 / sqrt(input)``."""
     def rsqrt_(self) -> _Tensor:
         r"""In-place form of `rsqrt`."""
+    @_overload
     def scatter(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
         r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+    @_overload
+    def scatter(self, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+        r"""A copy of `input` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on for other dimensions."""
+    @_overload
     def scatter_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _Tensor | _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
         r"""`scatter` in place."""
+    @_overload
+    def scatter_(self, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _Tensor | _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
+        r"""`scatter` in place."""
+    @_overload
     def scatter_add(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+    @_overload
+    def scatter_add(self, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""A copy of `input` with ``out[index[i][j]][j] += src[i][j]`` for dim 0, and so on."""
+    @_overload
     def scatter_add_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""`scatter_add` in place."""
+    @_overload
+    def scatter_add_(self, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`scatter_add` in place."""
+    @_overload
     def scatter_reduce(self, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
         r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
+    @_overload
+    def scatter_reduce(self, axis: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
+    @_overload
     def scatter_reduce_(self, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex, reduce: _str, *, include_self: _bool = True) -> _Tensor:
         r"""`scatter_reduce` in place."""
+    @_overload
+    def scatter_reduce_(self, axis: _int, index: _Tensor, src: _Tensor | _int | _float | _complex, reduce: _str, *, include_self: _bool = True) -> _Tensor:
+        r"""`scatter_reduce` in place."""
+    @_overload
     def select(self, dim: _int, index: _int) -> _Tensor:
         r"""The slice at one position of a dimension, which goes."""
+    @_overload
+    def select(self, axis: _int, index: _int) -> _Tensor:
+        r"""The slice at one position of a dimension, which goes."""
+    @_overload
     def select_scatter(self, src: _Tensor | _int | _float | _complex, dim: _int, index: _int) -> _Tensor:
+        r"""A copy with `src` at one position of a dimension."""
+    @_overload
+    def select_scatter(self, src: _Tensor | _int | _float | _complex, axis: _int, index: _int) -> _Tensor:
         r"""A copy with `src` at one position of a dimension."""
     def set_(self, source: _Tensor | None = ...) -> _Tensor:
         r"""Let this tensor stand for the memory of another one, as a change in place."""
@@ -1007,7 +1255,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
-    def short(self) -> _Tensor:
+    def short(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int16."""
     def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The logistic function, ``1 / (1 + exp(-input))``."""
@@ -1031,19 +1279,43 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The hyperbolic sine."""
     def sinh_(self) -> _Tensor:
         r"""In-place form of `sinh`."""
+    @_overload
     def size(self, dim: _int | None = None) -> _Tensor:
         r"""The sizes, or the size of one dimension."""
+    @_overload
+    def size(self, axis: _int | None = None) -> _Tensor:
+        r"""The sizes, or the size of one dimension."""
+    @_overload
     def slice_scatter(self, src: _Tensor | _int | _float | _complex, dim: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
+        r"""A copy with `src` at a slice of a dimension."""
+    @_overload
+    def slice_scatter(self, src: _Tensor | _int | _float | _complex, axis: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
         r"""A copy with `src` at a slice of a dimension."""
     def slogdet(self) -> _SignAndLogarithm:
         r"""The signs of determinants, and the logarithms of their absolute values."""
+    @_overload
     def softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""``exp(x) / sum(exp(x))`` along a dimension."""
+    @_overload
+    def softmax(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""``exp(x) / sum(exp(x))`` along a dimension."""
+    @_overload
     def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
         r"""The elements of a dimension in order, and where they stood."""
+    @_overload
+    def sort(self, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+        r"""The elements of a dimension in order, and where they stood."""
+    @_overload
     def split(self, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
+    @_overload
+    def split(self, split_size: _Any, axis: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Views of runs of a dimension: of one length (the last may be shorter), or of the lengths given."""
+    @_overload
     def split_with_sizes(self, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
+        r"""Parts of the given lengths along a dimension: `split` with a list."""
+    @_overload
+    def split_with_sizes(self, split_sizes: _Sequence[_int], axis: _int = 0) -> _Tensor:
         r"""Parts of the given lengths along a dimension: `split` with a list."""
     def sqrt(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The square root; NaN for negative numbers."""
@@ -1053,11 +1325,19 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The square, ``input ** 2``."""
     def square_(self) -> _Tensor:
         r"""In-place form of `square`."""
+    @_overload
     def squeeze(self, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
+        r"""Without the dimensions of size 1, or without those named that have size 1."""
+    @_overload
+    def squeeze(self, axis: _int | _Sequence[_int] | None = None) -> _Tensor:
         r"""Without the dimensions of size 1, or without those named that have size 1."""
     def squeeze_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `squeeze`, for tensors that require no gradient."""
+    @_overload
     def std(self, dim: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdim: _bool = False, *, correction: _float | None = None) -> _Tensor:
+        r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
+    @_overload
+    def std(self, axis: _int | _Sequence[_int] | None = None, unbiased: _Any = None, keepdims: _bool = False, *, correction: _float | None = None) -> _Tensor:
         r"""The square root of the variance; its gradient is zero where it is zero. See `var`."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> _Tensor:
         r"""The Fourier transforms of pieces of a signal, each multiplied by a window."""
@@ -1065,7 +1345,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The memory of the tensor, which others may share, as elements of its dtype."""
     def storage_offset(self) -> _int:
         r"""The first element's place in the storage, in elements."""
+    @_overload
     def stride(self, dim: _int | None = None) -> _Tensor:
+        r"""How many elements apart neighbours along each dimension lie in memory."""
+    @_overload
+    def stride(self, axis: _int | None = None) -> _Tensor:
         r"""How many elements apart neighbours along each dimension lie in memory."""
     def sub(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
         r"""``input - alpha * other``, broadcast and promoted. See `add`."""
@@ -1075,14 +1359,22 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input - alpha * other``, broadcast and promoted. See `add`."""
     def subtract_(self, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
         r"""``self -= alpha * other``."""
+    @_overload
     def sum(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The sum over dimensions."""
+    @_overload
+    def sum(self, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
+        r"""The sum over dimensions."""
+    @_overload
     def sum_to_size(self, *size: _int | _Sequence[_int]) -> _Tensor:
+        r"""The sum over the dimensions along which sizes would be broadcast to those of the tensor."""
+    @_overload
+    def sum_to_size(self, size: _int | _Sequence[_int]) -> _Tensor:
         r"""The sum over the dimensions along which sizes would be broadcast to those of the tensor."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> _SVD:
         r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
-    def swapaxes(self, dim0: _int, dim1: _int) -> _Tensor:
-        r"""Two dimensions exchanged."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> _Tensor:
+        r"""Two dimensions exchanged, as `transpose` does it."""
     def swapaxes_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `transpose`, for tensors that require no gradient."""
     def swapdims(self, dim0: _int, dim1: _int) -> _Tensor:
@@ -1095,7 +1387,11 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `t`, for tensors that require no gradient."""
     def take(self, index: _Tensor) -> _Tensor:
         r"""The elements to which indices into all of them, row by row, point."""
+    @_overload
     def take_along_dim(self, indices: _Tensor, dim: _int | None = None) -> _Tensor:
+        r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
+    @_overload
+    def take_along_dim(self, indices: _Tensor, axis: _int | None = None) -> _Tensor:
         r"""The elements along a dimension to which indices point, as `argsort` and `argmax` give them."""
     def tan(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The tangent of angles in radians."""
@@ -1105,15 +1401,27 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The hyperbolic tangent."""
     def tanh_(self) -> _Tensor:
         r"""In-place form of `tanh`."""
+    @_overload
     def tensor_split(self, indices_or_sections: _int | _Sequence[_int] | _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
+    @_overload
+    def tensor_split(self, indices_or_sections: _int | _Sequence[_int] | _Tensor, axis: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Views of parts of a dimension: of so many, as equal as may be, or of those between places."""
+    @_overload
     def tile(self, *dims: _int | _Sequence[_int]) -> _Tensor:
+        r"""As `repeat`; missing repeats count as 1."""
+    @_overload
+    def tile(self, dims: _int | _Sequence[_int]) -> _Tensor:
         r"""As `repeat`; missing repeats count as 1."""
     def to(self, *args: _Any, **kwargs: _Any) -> _Tensor:
         r"""The tensor in another dtype or on another device; itself if nothing changes."""
     def tolist(self) -> _Tensor:
         r"""The elements as nested lists of Python numbers."""
+    @_overload
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+        r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
+    @_overload
+    def topk(self, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
         r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
     def trace(self) -> _Tensor:
         r"""The sum of the diagonal of a matrix."""
@@ -1142,35 +1450,75 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The name of the tensor's type, or the tensor in another dtype."""
     def type_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The tensor in the dtype of another."""
+    @_overload
     def unbind(self, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""All slices along a dimension, as views."""
+    @_overload
+    def unbind(self, axis: _int = 0) -> tuple[_Tensor, ...]:
+        r"""All slices along a dimension, as views."""
+    @_overload
     def unflatten(self, dim: _int, sizes: _Sequence[_int]) -> _Tensor:
+        r"""One dimension as several."""
+    @_overload
+    def unflatten(self, axis: _int, sizes: _Sequence[_int]) -> _Tensor:
         r"""One dimension as several."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> _Tensor:
         r"""Windows of a dimension, as a view; their elements are one dimension more, the last."""
     def uniform_(self, *bounds: _float, generator: _Generator | None = None, **named: _float) -> _Tensor:
         r"""Fill a tensor with numbers of the uniform distribution on [from, to), in place."""
+    @_overload
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
         r"""The distinct elements in order, or the distinct slices along a dimension."""
+    @_overload
+    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, axis: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+        r"""The distinct elements in order, or the distinct slices along a dimension."""
+    @_overload
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
         r"""The elements, or the slices along a dimension, that differ from the one before."""
+    @_overload
+    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, axis: _int | None = None) -> _Tensor | tuple[_Tensor, ...]:
+        r"""The elements, or the slices along a dimension, that differ from the one before."""
+    @_overload
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[_Tensor, ...]:
         r"""Another name of `chunk`."""
+    @_overload
+    def unsafe_chunk(self, chunks: _int, axis: _int = 0) -> tuple[_Tensor, ...]:
+        r"""Another name of `chunk`."""
+    @_overload
     def unsafe_split(self, split_size: _int, dim: _int = 0) -> _Tensor:
         r"""Parts of a length along a dimension: `split`."""
+    @_overload
+    def unsafe_split(self, split_size: _int, axis: _int = 0) -> _Tensor:
+        r"""Parts of a length along a dimension: `split`."""
+    @_overload
     def unsafe_split_with_sizes(self, split_sizes: _Sequence[_int], dim: _int = 0) -> _Tensor:
         r"""Parts of the given lengths along a dimension: `split` with a list."""
+    @_overload
+    def unsafe_split_with_sizes(self, split_sizes: _Sequence[_int], axis: _int = 0) -> _Tensor:
+        r"""Parts of the given lengths along a dimension: `split` with a list."""
+    @_overload
     def unsqueeze(self, dim: _int) -> _Tensor:
+        r"""With a new dimension of size 1."""
+    @_overload
+    def unsqueeze(self, axis: _int) -> _Tensor:
         r"""With a new dimension of size 1."""
     def unsqueeze_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `unsqueeze`, for tensors that require no gradient."""
     def untyped_storage(self) -> _Storage:
         r"""The memory of the tensor as bytes: sizes and indices of the answer count them."""
+    @_overload
     def var(self, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
+        r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
+    @_overload
+    def var(self, axis: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, keepdims: _bool = False, *, correction: _int | _float | _complex | None = None) -> _Tensor:
         r"""The variance over dimensions, ``sum((x - mean(x))**2) / (n - correction)``."""
     def vdot(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The inner product, with the conjugates of `input`; of real vectors another name of `dot`."""
-    def view(self, *shape: _int | _Sequence[_int]) -> _Tensor:
+    @_overload
+    def view(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None) -> _Tensor:
+        r"""The same memory with other sizes; raises where strides do not allow it."""
+    @_overload
+    def view(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None) -> _Tensor:
         r"""The same memory with other sizes; raises where strides do not allow it."""
     def view_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""A view in the sizes of another tensor."""

@@ -10,6 +10,7 @@ from fastgrad import dtypes
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.function import Function
 from fastgrad.functions import creation, storage
+from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.memory_format import (
@@ -166,53 +167,53 @@ class Copies(Methods):
         """The tensor in the dtype of another."""
         return _cast(self, need_tensor("type_as", other, "other").dtype)
 
-    def half(self) -> Tensor:
+    def half(self, memory_format: Any = None) -> Tensor:
         """The tensor in float16."""
-        return _cast(self, dtypes.float16)
+        return _cast(self, dtypes.float16, memory_format)
 
-    def bfloat16(self) -> Tensor:
+    def bfloat16(self, memory_format: Any = None) -> Tensor:
         """The tensor in bfloat16."""
-        return _cast(self, dtypes.bfloat16)
+        return _cast(self, dtypes.bfloat16, memory_format)
 
-    def float(self) -> Tensor:
+    def float(self, memory_format: Any = None) -> Tensor:
         """The tensor in float32."""
-        return _cast(self, dtypes.float32)
+        return _cast(self, dtypes.float32, memory_format)
 
-    def cfloat(self) -> Tensor:
+    def cfloat(self, memory_format: Any = None) -> Tensor:
         """The tensor in complex64."""
-        return _cast(self, dtypes.complex64)
+        return _cast(self, dtypes.complex64, memory_format)
 
-    def cdouble(self) -> Tensor:
+    def cdouble(self, memory_format: Any = None) -> Tensor:
         """The tensor in complex128."""
-        return _cast(self, dtypes.complex128)
+        return _cast(self, dtypes.complex128, memory_format)
 
-    def double(self) -> Tensor:
+    def double(self, memory_format: Any = None) -> Tensor:
         """The tensor in float64."""
-        return _cast(self, dtypes.float64)
+        return _cast(self, dtypes.float64, memory_format)
 
-    def long(self) -> Tensor:
+    def long(self, memory_format: Any = None) -> Tensor:
         """The tensor in int64."""
-        return _cast(self, dtypes.int64)
+        return _cast(self, dtypes.int64, memory_format)
 
-    def int(self) -> Tensor:
+    def int(self, memory_format: Any = None) -> Tensor:
         """The tensor in int32."""
-        return _cast(self, dtypes.int32)
+        return _cast(self, dtypes.int32, memory_format)
 
-    def short(self) -> Tensor:
+    def short(self, memory_format: Any = None) -> Tensor:
         """The tensor in int16."""
-        return _cast(self, dtypes.int16)
+        return _cast(self, dtypes.int16, memory_format)
 
-    def char(self) -> Tensor:
+    def char(self, memory_format: Any = None) -> Tensor:
         """The tensor in int8."""
-        return _cast(self, dtypes.int8)
+        return _cast(self, dtypes.int8, memory_format)
 
-    def byte(self) -> Tensor:
+    def byte(self, memory_format: Any = None) -> Tensor:
         """The tensor in uint8."""
-        return _cast(self, dtypes.uint8)
+        return _cast(self, dtypes.uint8, memory_format)
 
-    def bool(self) -> Tensor:
+    def bool(self, memory_format: Any = None) -> Tensor:
         """The tensor as truth values."""
-        return _cast(self, dtypes.bool_)
+        return _cast(self, dtypes.bool_, memory_format)
 
     def __deepcopy__(self, memo: dict[builtins.int, Any]) -> Any:
         if not self.is_leaf:
@@ -247,6 +248,7 @@ class Copies(Methods):
         made: Tensor = creation.tensor(data, **_kind_of(self, dtype, device), requires_grad=requires_grad)
         return made
 
+    @also_by_name
     def new_zeros(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
@@ -254,6 +256,7 @@ class Copies(Methods):
         made: Tensor = creation.zeros(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
         return made
 
+    @also_by_name
     def new_ones(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
@@ -261,6 +264,7 @@ class Copies(Methods):
         made: Tensor = creation.ones(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
         return made
 
+    @also_by_name
     def new_empty(
         self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: builtins.bool = False
     ) -> Tensor:
@@ -293,8 +297,10 @@ def _kind_of(x: Any, dtype: Any, device: Any) -> dict[str, Any]:
     return {"dtype": dtype or own, "device": x.device if device is None else device}
 
 
-def _cast(x: Any, d: dtypes.dtype) -> Any:
-    """A tensor in a dtype; itself if it has it."""
+def _cast(x: Any, d: dtypes.dtype, memory_format: Any = None) -> Any:
+    """A tensor in a dtype; itself if it has it, and lies as it is to lie."""
+    if memory_format is not None:
+        return need_tensor("to", x, "self", 0).to(d, memory_format=memory_format)
     if d.code == _field(x, _DTYPE):
         return x
     discards(x, d.code)

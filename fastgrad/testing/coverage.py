@@ -10,11 +10,14 @@ table of a file of totals into a page, between two comments.
 from __future__ import annotations
 
 import argparse
+import builtins
+import functools
 import importlib
 import json
 import multiprocessing
 import os
 import sys
+import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +44,7 @@ _SPACES = (
 )
 _LEFT_OUT = ("_", "torch.ops", "jiterator", "sparse.", "to_sparse", "masked.")
 _REFLECTED = "__"
+_TABLES = "torch.testing._internal"
 _UNSETTLED = (
     "empty", "rand", "bernoulli", "multinomial", "normal", "dropout", "rrelu", "fractional", "uniform",
     "scaled_dot_product_attention", "multi_head_attention_forward",
@@ -117,6 +121,40 @@ def function_of(name: str) -> Any:
     return place if place is not None else getattr(fg.Tensor, name, None)
 
 
+def call_of(op: Any) -> Any:
+    """How an op of the table is called here, None if it does not exist.
+
+    Where the table holds a function of Python's that calls PyTorch, as it does for methods and for other orders of
+    arguments, that is the same function, with fastgrad in the place of PyTorch.
+    """
+    named = function_of(op.name)
+    written = isinstance(op.op, types.FunctionType) and op.op.__module__.startswith(_TABLES)
+    return _translated(op.op) if written and named is not None else named
+
+
+def _translated(value: Any) -> Any:
+    """A module or a function of PyTorch's table, with fastgrad in the place of PyTorch; anything else as it is."""
+    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "torch":
+        return functools.reduce(getattr, value.__name__.split(".")[1:], fg)
+    if isinstance(value, functools.partial):
+        return functools.partial(_translated(value.func), *value.args, **value.keywords)
+    if not isinstance(value, types.FunctionType) or not value.__module__.startswith(_TABLES):
+        return value
+    known = {name: value.__globals__[name] for name in _names_in(value.__code__) if name in value.__globals__}
+    cells = tuple(types.CellType(_translated(cell.cell_contents)) for cell in value.__closure__ or ())
+    scope = {"__builtins__": builtins, **{name: _translated(found) for name, found in known.items()}}
+    made = types.FunctionType(value.__code__, scope, value.__name__, value.__defaults__, cells)
+    made.__kwdefaults__ = value.__kwdefaults__
+    return made
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from _names_in(inner)
+
+
 def here(value: Any, requires_grad: bool) -> Any:
     """An argument of PyTorch's as one of fastgrad's: with its own memory, and tensors as leaves."""
     torch = _torch()
@@ -171,7 +209,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if hasattr(value, "detach"):
         wide = value.detach().float() if "float16" in str(value.dtype) else value.detach()
-        return wide.contiguous().numpy().copy()
+        return wide.contiguous().resolve_conj().resolve_neg().numpy(force=True).copy()
     return (
         str(value).replace("torch.", "fastgrad.")
         if not isinstance(value, (int, float, bool, type(None)))
@@ -204,7 +242,7 @@ def _samples(op: Any, dtype: Any, grads: bool) -> list[Any]:
 def run(op: Any) -> Outcome:
     """Run an op of the table on its samples."""
     torch = _torch()
-    function = function_of(op.name)
+    function = call_of(op)
     if function is None:
         return Outcome(op.full_name, exists=False)
     dtype = _dtype_for(op)

@@ -1,0 +1,95 @@
+"""Other names of arguments: those of NumPy, which PyTorch takes as well, and of sequences that may be spread."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Mapping
+from inspect import CO_VARARGS
+from typing import Any, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+OTHERS = {"axis": "dim", "keepdims": "keepdim", "split_size": "split_size_or_sections"}
+"""What programs may call an argument, and what it is called here."""
+
+_OF_LAYERS = "fastgrad.nn."  # PyTorch's functions of layers take no other names
+SPREAD = frozenset(("dims", "repeats", "shape", "size"))
+"""Integers that stand one by one behind the other arguments, or as one sequence: then also by name."""
+
+
+class Names(NamedTuple):
+    """What a function calls its arguments.
+
+    Attributes
+    ----------
+    positional : tuple of str
+    others : dict
+        Names besides its own, by which programs may call arguments, and what they are called here.
+    spread : str
+        The sequence that may be spread, or nothing.
+    """
+
+    positional: tuple[str, ...] = ()
+    others: Mapping[str, str] = types.MappingProxyType({})
+    spread: str = ""
+
+
+def names_of(function: Any) -> Names:
+    """What a function calls its arguments, and what programs may."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is None or function.__module__.startswith(_OF_LAYERS):
+        return Names()
+    named = code.co_argcount + code.co_kwonlyargcount
+    own = code.co_varnames[:named]
+    others = {other: name for other, name in OTHERS.items() if name in own and other not in own}
+    last = code.co_varnames[named] if code.co_flags & CO_VARARGS else ""
+    return Names(code.co_varnames[: code.co_argcount], others, last if last in SPREAD else "")
+
+
+def also_by_name(function: Function) -> Function:
+    """Let a function take its arguments by all names that PyTorch takes.
+
+    The function itself is given back if there are no others.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ones(size=(2, 3)).permute(dims=(1, 0)).sum(axis=1, keepdims=True).shape
+    fastgrad.Size([3, 1])
+    """
+    positional, others, spread = names_of(function)
+    if not others and not spread:
+        return function
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **given: Any) -> Any:
+        if not given:
+            return function(*arguments)
+        for other in others.keys() & given.keys():
+            if others[other] in given:
+                raise TypeError(f"{function.__name__}() got multiple values for argument '{others[other]}'")
+            given[others[other]] = given.pop(other)
+        if spread and spread in given:
+            if len(arguments) > len(positional):
+                raise TypeError(f"{function.__name__}() got multiple values for argument '{spread}'")
+            before = [given.pop(name) for name in positional[len(arguments) :] if name in given]
+            return function(*arguments, *before, given.pop(spread), **given)
+        return function(*arguments, **given)
+
+    return call  # type: ignore[return-value]
+
+
+BETWEEN: set[types.CodeType] = set()
+"""The code of what stands between a program and a function: warnings are given as if it were not there."""
+
+
+def between(maker: Function) -> Function:
+    """Note that what a function makes stands between programs and functions."""
+    BETWEEN.update(code for code in maker.__code__.co_consts if isinstance(code, types.CodeType))
+    return maker
+
+
+between(also_by_name)
