@@ -128,6 +128,13 @@ _LATER |= dict.fromkeys(
     "nn.functional",
 )  # fmt: skip
 _LATER |= dict.fromkeys(
+    (
+        "constant_pad_nd", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_group_norm",
+        "native_layer_norm",
+    ),
+    "nn.functional.native",
+)  # fmt: skip
+_LATER |= dict.fromkeys(
     ("autocast", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled"), "amp"
 )
 _LATER |= dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "functions.recurrent")

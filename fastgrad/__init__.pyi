@@ -306,7 +306,7 @@ def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _boo
 @_overload
 def any(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _Tensor:
     r"""Whether any element is not zero. See `sum` for the parameters."""
-def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def arange(*bounds: _int | _float | _complex, step: _int | _float | _complex = 1, start: _int | _float | _complex | None = None, end: _int | _float | _complex | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``start, start + step, ...`` below `end`."""
 def arccos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
@@ -348,9 +348,9 @@ def as_strided_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `as_strided` shows, with its arguments."""
 def as_strided_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
     r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
-def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None, *, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
-def asarray(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+def asarray(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None, *, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
 def asin(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
@@ -370,7 +370,7 @@ def atleast_3d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with three dimensions at least; a vector lies along the second."""
 def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
     r"""``beta * input + alpha * bmm(batch1, batch2)``."""
-def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``1 - |2 k / n - 1|``; see `hann_window`."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
     r"""Ones with the probabilities that the elements are, and zeros."""
@@ -390,7 +390,7 @@ def bitwise_right_shift(input: _Tensor | _int | _float | _complex, other: _Tenso
     r"""The bits of `input` moved down by `other` places; the sign stays."""
 def bitwise_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The bits in which two integers differ; of masks, where they do."""
-def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``0.42 - 0.5 cos(2 pi k / n) + 0.08 cos(4 pi k / n)``; see `hann_window`."""
 def block_diag(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""A matrix of matrices along its diagonal, with zeros beside them."""
@@ -467,6 +467,8 @@ def conj(input: _Tensor) -> _Tensor:
     r"""The complex conjugates; of a real tensor itself."""
 def conj_physical(input: _Tensor) -> _Tensor:
     r"""The complex conjugates, in memory of their own; of a real tensor itself."""
+def constant_pad_nd(input: _Tensor, pad: _Sequence[_int], value: _float = 0) -> _Tensor:
+    r"""The tensor with more elements of one value around it: `nn.functional.pad` in the mode "constant"."""
 def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -558,16 +560,16 @@ def dstack(tensors: _Sequence[_Tensor]) -> _Tensor:
 def einsum(*args: _Any) -> _Tensor:
     r"""Sums of products of tensors whose dimensions have names (Einstein's notation)."""
 @_overload
-def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor whose elements are not set."""
 @_overload
-def empty(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def empty(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor whose elements are not set."""
-def empty_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def empty_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of the same sizes whose elements are not set."""
-def empty_permuted(size: _int | _Sequence[_int], physical_layout: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def empty_permuted(size: _int | _Sequence[_int], physical_layout: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor without gaps whose elements are not set; `physical_layout` names its dimensions from the outermost on."""
-def empty_strided(size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def empty_strided(size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor with the given sizes and strides whose elements are not set."""
 def eq(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input == other``."""
@@ -587,7 +589,7 @@ def expand_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `expand` shows, with its arguments."""
 def expm1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``exp(input) - 1``, exact near zero."""
-def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A matrix with ones on its diagonal."""
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
@@ -621,9 +623,9 @@ def from_dlpack(ext_tensor: _Any, *, device: _device | _str | _int | None = None
     r"""A tensor over the memory of an object of another library that speaks DLPack."""
 def from_numpy(ndarray: _np.ndarray) -> _Tensor:
     r"""A tensor over the memory of an array: changes of one are changes of the other."""
-def full(size: _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def full(size: _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor filled with a number."""
-def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of the same sizes filled with a number; see `empty_like`."""
 @_overload
 def gather(input: _Tensor, dim: _int, index: _Tensor) -> _Tensor:
@@ -649,13 +651,17 @@ def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _
     r"""Whether ``input > other``."""
 def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input >= other``."""
+def grid_sampler_2d(input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
+    r"""Images at the places of a grid: `nn.functional.grid_sample` with its modes as numbers."""
+def grid_sampler_3d(input: _Tensor, grid: _Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
+    r"""Volumes at the places of a grid. See `grid_sampler_2d`."""
 def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a gated recurrent unit."""
 def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input > other``."""
-def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
-def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False) -> _Tensor:
+def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``(1 - cos(2 pi k / n)) / 2``, where n is the length, or one less if the window is not `periodic`."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
@@ -743,7 +749,7 @@ def isreal(input: _Tensor) -> _Tensor:
     r"""Whether an element is a real number, which it is if it has no imaginary part."""
 def istft(input: _Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Any = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> _Tensor:
     r"""The signal whose `stft` comes nearest to the input, by overlapping pieces (Griffin and Lim, 1984)."""
-def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``I0(beta sqrt(1 - (2 k / n - 1)**2)) / I0(beta)`` with the modified Bessel function of order 0."""
 def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
@@ -767,7 +773,7 @@ def less_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int 
     r"""Whether ``input <= other``."""
 def lgamma(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The logarithm of the absolute value of the gamma function."""
-def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""`steps` values from `start` to `end`, equally far from each other, both ends included."""
 def log(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The natural logarithm; NaN for negative numbers."""
@@ -805,7 +811,7 @@ def logical_xor(input: _Tensor | _int | _float | _complex, other: _Tensor | _int
     r"""Whether one element of the two, and one alone, is zero."""
 def logit(input: _Tensor, eps: _float | None = None) -> _Tensor:
     r"""``log(input / (1 - input))``, the inverse of `sigmoid`."""
-def logspace(start: _Tensor | _int | _float | _complex, end: _Tensor | _int | _float | _complex, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def logspace(start: _Tensor | _int | _float | _complex, end: _Tensor | _int | _float | _complex, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""`steps` powers of `base`, whose exponents have equal distances from `start` to `end`."""
 @_overload
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool = False) -> _Tensor:
@@ -939,8 +945,14 @@ def narrow(input: _Tensor, dim: _int, start: _Tensor | _int | _float | _complex,
 @_overload
 def narrow(input: _Tensor, axis: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
     r"""`length` positions of a dimension from `start` on."""
+def native_batch_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
+    r"""`nn.functional.batch_norm`, with the statistics of each channel, which have no gradient."""
 def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     r"""`channel_shuffle` under another name."""
+def native_group_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
+    r"""`nn.functional.group_norm` of ``N`` images with ``C`` channels of ``HxW`` elements, with statistics of groups."""
+def native_layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor, bias: _Tensor | None, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
+    r"""`nn.functional.layer_norm`, with the mean and the reciprocal deviation of each row, which have no gradient."""
 def ne(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input != other``."""
 def neg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -957,19 +969,19 @@ def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', d
 @_overload
 def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype | None = None) -> _Tensor:
     r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
-def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None) -> _Tensor:
+def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Normally distributed numbers with means and standard deviations element by element."""
 def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input != other``."""
 def numel(input: _Tensor) -> _int:
     r"""The number of elements of a tensor."""
 @_overload
-def ones(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def ones(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of ones."""
 @_overload
-def ones(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def ones(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of ones."""
-def ones_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def ones_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of the same sizes filled with ones; see `empty_like`."""
 def orgqr(input: _Tensor, input2: _Tensor) -> _Tensor:
     r"""The first columns of a product of reflectors. See `linalg.householder_product`."""
@@ -1024,26 +1036,26 @@ def quantile(input: _Tensor, q: _float | _Tensor, axis: _int | None = None, keep
 def rad2deg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in radians as degrees."""
 @_overload
-def rand(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def rand(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random numbers from the uniform distribution on [0, 1)."""
 @_overload
-def rand(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def rand(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random numbers from the uniform distribution on [0, 1)."""
-def rand_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def rand_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Uniform random numbers in the sizes of a tensor; see `empty_like`."""
-def randint(low: _int, high: _int | None = None, size: _int | _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def randint(low: _int, high: _int | None = None, size: _int | _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random integers from `low` (0 if not given) up to, not including, `high`."""
-def randint_like(input: _Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None) -> _Tensor:
+def randint_like(input: _Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random integers in the sizes of a tensor; see `empty_like`."""
 @_overload
-def randn(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def randn(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random numbers from the standard normal distribution."""
 @_overload
-def randn(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def randn(size: _int | _Sequence[_int], *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random numbers from the standard normal distribution."""
-def randn_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def randn_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Normal random numbers in the sizes of a tensor; see `empty_like`."""
-def randperm(n: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: None = None) -> _Tensor:
+def randperm(n: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""The integers from 0 to ``n - 1`` in random order."""
 def ravel(input: _Tensor) -> _Tensor:
     r"""All elements as one dimension."""
@@ -1098,7 +1110,7 @@ def rsqrt(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""``1 / sqrt(input)``."""
 def rsub(input: _Tensor, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``other - alpha * input``, broadcast and promoted. See `sub`."""
-def scalar_tensor(s: _float, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False) -> _Tensor:
+def scalar_tensor(s: _float, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor without dimensions that holds a number, of the default dtype if none is given."""
 @_overload
 def scatter(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor | _int | _float | _complex | None = None, *, value: _int | _float | _complex | None = None, reduce: _str | None = None) -> _Tensor:
@@ -1256,7 +1268,7 @@ def tan(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The tangent of angles in radians."""
 def tanh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic tangent."""
-def tensor(data: _Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False) -> _Tensor:
+def tensor(data: _Any, *, dtype: _dtype | None = None, device: _device | _str | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A new tensor with a copy of data."""
 @_overload
 def tensor_split(input: _Tensor, indices_or_sections: _int | _Sequence[_int] | _Tensor, dim: _int = 0) -> tuple[_Tensor, ...]:
@@ -1304,11 +1316,11 @@ def triangular_solve(input: _Tensor, A: _Tensor, upper: _bool = True, transpose:
     r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
 def tril(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The lower triangle of the last two dimensions."""
-def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Where the elements of the lower triangle of a matrix stand: a row of rows, a row of columns."""
 def triu(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The upper triangle of the last two dimensions."""
-def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None) -> _Tensor:
+def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""The same of the upper triangle."""
 def true_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The exact quotient. See `div`."""
@@ -1404,10 +1416,10 @@ def where(condition: _Tensor) -> tuple[_Tensor, ...]:
 def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log(other)``, and 0 where `input` is 0."""
 @_overload
-def zeros(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def zeros(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of zeros."""
 @_overload
-def zeros(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+def zeros(size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of zeros."""
-def zeros_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
+def zeros_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of the same sizes filled with zeros; see `empty_like`."""

@@ -16,6 +16,7 @@ from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
 from fastgrad.functions.factors import PLU as _PLU
 from fastgrad.functions.factors import SVD as _SVD
 from fastgrad.functions.least_squares import LeastSquares as _LeastSquares
+from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
 from fastgrad.functions.orthogonal import QR as _QR
 from fastgrad.functions.systems import InverseEx as _InverseEx

@@ -29,6 +29,7 @@ import numpy as _np
 '''
 NAMED = {"Tensor": "fastgrad.tensor", "Size": "fastgrad.tensor.size", "Generator": "fastgrad.random"} | {
     "dtype": "fastgrad.dtypes", "device": "fastgrad.places", "memory_format": "fastgrad.functions.memory_format",
+    "layout": "fastgrad.functions.memory_format",
 }  # fmt: skip
 """Classes that types speak of, and where they are; stubs know them with an underscore before the name."""
 
@@ -150,7 +151,7 @@ def _text(annotation: Any) -> str:
 
 def _by_other_names(header: str, function: Callable[..., Any]) -> list[str]:
     """The declaration with other names of arguments that programs may use, if there are some."""
-    _, others, spread = names_of(function)
+    _, others, spread, _ = names_of(function)
     found = []
     if f"*{spread}: " in header and spread:
         before, _, after = header.partition(f"*{spread}: ")
@@ -225,6 +226,9 @@ class Stub:
                 parts.append("/")
             parts.append("self" if method and k == 0 else self._parameter(p, said, where))
             kind_before = p.kind
+        if names_of(function).makes:
+            parts += ["*"] if kind_before not in (p.KEYWORD_ONLY, p.VAR_POSITIONAL) else []
+            parts += ["layout: _layout | None = None", "pin_memory: _bool = False"]
         result = self._result(function, signature.return_annotation, where)
         self._declare(f"{name}({', '.join(parts)}) -> {result}", function, indent)
 

@@ -18,6 +18,9 @@ SPREAD = frozenset(("dims", "repeats", "shape", "size"))
 """Integers that stand one by one behind the other arguments, or as one sequence: then also by name."""
 
 
+MAKING = ("layout", "pin_memory")
+
+
 class Names(NamedTuple):
     """What a function calls its arguments.
 
@@ -28,11 +31,14 @@ class Names(NamedTuple):
         Names besides its own, by which programs may call arguments, and what they are called here.
     spread : str
         The sequence that may be spread, or nothing.
+    makes : bool
+        Whether it makes a tensor of a dtype on a device: then programs may also ask for a layout and for pinned memory.
     """
 
     positional: tuple[str, ...] = ()
     others: Mapping[str, str] = types.MappingProxyType({})
     spread: str = ""
+    makes: bool = False
 
 
 def names_of(function: Any) -> Names:
@@ -46,7 +52,15 @@ def names_of(function: Any) -> Names:
     own = code.co_varnames[:named]
     others = {other: name for other, name in OTHERS.items() if name in own and other not in own}
     last = code.co_varnames[named] if code.co_flags & CO_VARARGS else ""
-    return Names(code.co_varnames[: code.co_argcount], others, last if last in SPREAD else "")
+    makes = {"dtype", "device"} <= set(own) and not {"layout", "pin_memory"} & set(own)
+    return Names(code.co_varnames[: code.co_argcount], others, last if last in SPREAD else "", makes)
+
+
+def _need_strided(name: str, layout: Any) -> None:
+    from fastgrad.functions.memory_format import strided  # which has functions with names of their own
+
+    if layout is not None and layout is not strided:
+        raise TypeError(f"{name}(): argument 'layout' must be {strided}, but got {layout!r}")
 
 
 def also_by_name(function: Function) -> Function:
@@ -60,8 +74,8 @@ def also_by_name(function: Function) -> Function:
     >>> fg.ones(size=(2, 3)).permute(dims=(1, 0)).sum(axis=1, keepdims=True).shape
     fastgrad.Size([3, 1])
     """
-    positional, others, spread = names_of(function)
-    if not others and not spread:
+    positional, others, spread, makes = names_of(function)
+    if not others and not spread and not makes:
         return function
 
     @functools.wraps(function)
@@ -72,6 +86,10 @@ def also_by_name(function: Function) -> Function:
             if others[other] in given:
                 raise TypeError(f"{function.__name__}() got multiple values for argument '{others[other]}'")
             given[others[other]] = given.pop(other)
+        if makes and not given.keys().isdisjoint(MAKING):
+            _need_strided(function.__name__, given.pop("layout", None))
+            if given.pop("pin_memory", False):
+                return call(*arguments, **given).pin_memory()
         if spread and spread in given:
             if len(arguments) > len(positional):
                 raise TypeError(f"{function.__name__}() got multiple values for argument '{spread}'")

@@ -289,11 +289,14 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 @public(method=False)
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
+def empty(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Any:
     """A tensor whose elements are not set."""
-    return finish(
-        allocate("empty", dtype_code(dtype), as_sizes("empty", size), device_code(device)), requires_grad
-    )
+    made = allocate("empty", dtype_code(dtype), as_sizes("empty", size), device_code(device))
+    if memory_format is not None:
+        made = made.contiguous(memory_format=memory_format)
+    return finish(made, requires_grad)
 
 
 @public(method=False)

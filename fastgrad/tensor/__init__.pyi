@@ -11,6 +11,7 @@ from fastgrad.cuda.streams import Stream as _Stream
 from fastgrad.dtypes import dtype as _dtype
 from fastgrad.functions.factors import LUFactors as _LUFactors
 from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
+from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
 from fastgrad.functions.older_linalg import SVD as _SVD
 from fastgrad.functions.orthogonal import QR as _QR
@@ -1024,28 +1025,28 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def nelement(self) -> _int:
         r"""The number of elements."""
     @_overload
-    def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Elements not set, in this tensor's dtype."""
     @_overload
-    def new_empty(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_empty(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Elements not set, in this tensor's dtype."""
-    def new_empty_strided(self, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_empty_strided(self, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""A tensor with the given sizes and strides in this tensor's dtype, whose elements are not set."""
-    def new_full(self, size: _int | _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_full(self, size: _int | _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""One number, in this tensor's dtype."""
     @_overload
-    def new_ones(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_ones(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Ones in this tensor's dtype."""
     @_overload
-    def new_ones(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_ones(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Ones in this tensor's dtype."""
-    def new_tensor(self, data: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_tensor(self, data: _Any, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""A tensor of data in this tensor's dtype."""
     @_overload
-    def new_zeros(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_zeros(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Zeros in this tensor's dtype."""
     @_overload
-    def new_zeros(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False) -> _Tensor:
+    def new_zeros(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Zeros in this tensor's dtype."""
     def nonzero(self, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
         r"""The places of the elements that are not zero, in order."""

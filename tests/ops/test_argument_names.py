@@ -17,6 +17,12 @@ CALLS: dict[str, Any] = {
     "empty": lambda lib, x: lib.empty(size=(2, 0)),
     "rand": lambda lib, x: lib.rand(size=(2,)) * 0,
     "randn": lambda lib, x: lib.randn(size=(2,)) * 0,
+    "zeros, all options": lambda lib, x: lib.zeros(2, layout=lib.strided, pin_memory=False, device="cpu"),
+    "arange": lambda lib, x: lib.arange(3, layout=lib.strided, pin_memory=False),
+    "rand_like": lambda lib, x: lib.rand_like(x, layout=lib.strided, pin_memory=False) * 0,
+    "tensor": lambda lib, x: lib.tensor([1.0], pin_memory=False),
+    "normal": lambda lib, x: lib.normal(0.0, 0.0, (2,), layout=lib.strided),
+    "empty in a format": lambda lib, x: lib.empty(1, 2, 0, 2, memory_format=lib.channels_last),
     "new_zeros": lambda lib, x: x.new_zeros(size=(2, 2)),
     "new_ones": lambda lib, x: x.new_ones(size=(2, 2)),
     "new_empty": lambda lib, x: x.new_empty(size=(0,)),
@@ -54,6 +60,7 @@ WRONG: dict[str, Any] = {
     "twice": lambda lib, x: x.sum(dim=0, axis=0),
     "by place and by name": lambda lib, x: x.permute(1, 0, dims=(1, 0)),
     "no sizes": lambda lib, x: lib.zeros(size="ab"),
+    "layout": lambda lib, x: lib.zeros(2, layout=5),
     "unknown": lambda lib, x: x.sum(axes=0),
     "of layers": lambda lib, x: lib.nn.functional.softmax(x, axis=0),
 }
@@ -89,6 +96,12 @@ def test_wrong_names(name, case):
     lib = library(name)
     with pytest.raises(TypeError):
         WRONG[case](lib, lib.ones(2, 3))
+
+
+def test_pinned_memory_needs_a_gpu():
+    if not fg.cuda.is_available():
+        with pytest.raises(RuntimeError, match="NVIDIA"):
+            fg.zeros(2, pin_memory=True)
 
 
 def test_nothing_stands_before_functions_without_such_arguments():

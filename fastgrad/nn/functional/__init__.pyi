@@ -7,6 +7,7 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 import numpy as _np
 
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator

@@ -200,10 +200,10 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
         If there are less than 2 dimensions.
     """
     rank = need_tensor("feature_alpha_dropout", input).ndim
-    if rank < 2:
+    if rank < 2 and training:
         raise RuntimeError(
             "feature_alpha_dropout(): Feature dropout requires at least 2 dimensions in the input, but got "
             f"{rank}"
         )
-    sizes = (*input.shape[:2], *[1] * (rank - 2))
+    sizes = (*input.shape[:2], *[1] * (rank - 2))  # of what is trained: it has two dimensions
     return _saturated("feature_alpha_dropout", input, p, training, inplace, sizes)

@@ -1,0 +1,148 @@
+"""What PyTorch's functions of layers are made of, under the names and with the results that its package gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastgrad import dtypes
+from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_type
+from fastgrad.functions.creation import empty
+from fastgrad.functions.public import public
+from fastgrad.functions.statistics import var_mean
+from fastgrad.native.contracts.element_types import HALVES
+from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
+from fastgrad.nn.functional.padding import pad as padded
+from fastgrad.nn.functional.sampling import (
+    GRID_SAMPLE_INTERPOLATION_MODES,
+    GRID_SAMPLE_PADDING_MODES,
+    grid_sample,
+)
+
+_MODES = {number: name for name, number in GRID_SAMPLE_INTERPOLATION_MODES.items()}
+_PADDINGS = {number: name for name, number in GRID_SAMPLE_PADDING_MODES.items()}
+
+
+@public(method=False)
+def constant_pad_nd(input: Any, pad: Sequence[int], value: float = 0) -> Any:
+    """The tensor with more elements of one value around it: `nn.functional.pad` in the mode "constant".
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.constant_pad_nd(fg.ones(2), (1, 2), 5.0)
+    tensor([5., 1., 1., 5., 5.])
+    """
+    return padded(need_tensor("constant_pad_nd", input), pad, "constant", value)
+
+
+def _sampled(name: str, rank: int, input: Any, grid: Any, mode: Any, padding: Any, corners: Any) -> Any:
+    x, places = need_tensor(name, input), need_tensor(name, grid, "grid", 2)
+    mode, padding = as_index(name, "interpolation_mode", mode), as_index(name, "padding_mode", padding)
+    if x.dim() != rank + 2:
+        raise RuntimeError(f"{name}(): expected {rank + 2}D input, but got input with sizes {list(x.shape)}")
+    if mode not in _MODES or padding not in _PADDINGS:
+        raise RuntimeError(
+            f"{name}(): expected interpolation_mode and padding_mode from 0 to 2, but got {mode} and {padding}"
+        )
+    need_type(name, corners, bool, "align_corners")
+    return grid_sample(x, places, _MODES[mode], _PADDINGS[padding], corners)
+
+
+@public(method=False)
+def grid_sampler_2d(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """Images at the places of a grid: `nn.functional.grid_sample` with its modes as numbers.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of shape (N, C, H, W).
+    grid : Tensor
+        Of shape (N, H_out, W_out, 2).
+    interpolation_mode : int
+        0 for "bilinear", 1 for "nearest", 2 for "bicubic".
+    padding_mode : int
+        0 for "zeros", 1 for "border", 2 for "reflection".
+    align_corners : bool
+    """
+    return _sampled("grid_sampler_2d", 2, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@public(method=False)
+def grid_sampler_3d(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """Volumes at the places of a grid. See `grid_sampler_2d`."""
+    return _sampled("grid_sampler_3d", 3, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _statistics(rows: Any, eps: float, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:
+    """Mean and reciprocal deviation, in float32 of halves."""
+    wide = rows.to(dtypes.float32) if rows.dtype.code in HALVES else rows
+    var, mean = var_mean(wide, tuple(dims), correction=0, keepdim=keepdim)
+    return mean, (var + eps).rsqrt()
+
+
+@public(method=False)
+def native_layer_norm(
+    input: Any, normalized_shape: Sequence[int], weight: Any, bias: Any, eps: float
+) -> tuple[Any, Any, Any]:
+    """`nn.functional.layer_norm`, with the mean and the reciprocal deviation of each row, which have no gradient.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> _, mean, rstd = fg.native_layer_norm(fg.tensor([[1.0, 3.0]]), [2], None, None, 0.0)
+    >>> mean, rstd
+    (tensor([[2.]]), tensor([[1.]]))
+    """
+    x = need_tensor("native_layer_norm", input)
+    out = layer_norm(x, normalized_shape, weight, bias, as_float("native_layer_norm", "eps", eps))
+    first = x.dim() - len(tuple(normalized_shape))
+    return (out, *_statistics(x.detach(), eps, range(first, x.dim()), True))
+
+
+@public(method=False)
+def native_group_norm(
+    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float  # noqa: N803
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """`nn.functional.group_norm` of ``N`` images with ``C`` channels of ``HxW`` elements, with statistics of groups.
+
+    Returns
+    -------
+    tuple of Tensor
+        The result; mean and reciprocal deviation, of shape (N, group).
+    """
+    name = "native_group_norm"
+    x = need_tensor(name, input)
+    sizes = [as_index(name, n, value) for n, value in (("N", N), ("C", C), ("HxW", HxW), ("group", group))]
+    if x.numel() != sizes[0] * sizes[1] * sizes[2]:
+        raise RuntimeError(f"{name}(): expected {N} * {C} * {HxW} elements, but got shape {list(x.shape)}")
+    out = group_norm(x, sizes[3], weight, bias, as_float(name, "eps", eps))
+    rows = x.reshape(sizes[0], sizes[3], sizes[1] // sizes[3] * sizes[2])
+    return (out, *_statistics(rows, eps, (2,), False))
+
+
+@public(method=False)
+def native_batch_norm(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """`nn.functional.batch_norm`, with the statistics of each channel, which have no gradient.
+
+    Returns
+    -------
+    tuple of Tensor
+        The result; mean and reciprocal deviation of the batch, of shape (C,), in training, and else of no elements.
+    """
+    name = "native_batch_norm"
+    x = need_tensor(name, input)
+    need_type(name, training, bool, "training")
+    if training:
+        dims = [d for d in range(x.dim()) if d != 1]
+        saved = _statistics(x.detach(), as_float(name, "eps", eps), dims, False)
+    else:
+        saved = (empty(0, dtype=x.dtype, device=x.device), empty(0, dtype=x.dtype, device=x.device))
+    out = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
+    return (out, *saved)
