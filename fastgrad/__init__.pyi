@@ -7,9 +7,12 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 import numpy as _np
 
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.bits import Frexp as _Frexp
 from fastgrad.functions.factors import LUFactors as _LUFactors
 from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
 from fastgrad.functions.factors import PLU as _PLU
+from fastgrad.functions.histograms import Histogram as _Histogram
+from fastgrad.functions.histograms import Histograms as _Histograms
 from fastgrad.functions.matrix_functions import LowRank as _LowRank
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
@@ -17,7 +20,6 @@ from fastgrad.functions.older_linalg import SVD as _SVD
 from fastgrad.functions.orthogonal import QR as _QR
 from fastgrad.functions.orthogonal import Reflectors as _Reflectors
 from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
-from fastgrad.functions.searching import Histogram as _Histogram
 from fastgrad.functions.summaries import MinMax as _MinMax
 from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
 from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
@@ -619,6 +621,8 @@ def fmin(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _flo
 def fmod(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
 def frac(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""What stands behind the point, with the sign of the input."""
+def frexp(input: _Tensor) -> _Frexp:
+    r"""Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``."""
 def from_dlpack(ext_tensor: _Any, *, device: _device | _str | _int | None = None, copy: _bool | None = None) -> _Tensor:
     r"""A tensor over the memory of an object of another library that speaks DLPack."""
 def from_numpy(ndarray: _np.ndarray) -> _Tensor:
@@ -669,6 +673,8 @@ def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) ->
     r"""How many elements fall into each of `bins` equal intervals."""
 def histogram(input: _Tensor, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
     r"""How many elements fall between neighbouring edges."""
+def histogramdd(input: _Tensor, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _Histograms:
+    r"""How many points fall into the cells of a grid."""
 def hsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
 def hstack(tensors: _Sequence[_Tensor]) -> _Tensor:
@@ -959,6 +965,8 @@ def neg(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The negative, ``-input``."""
 def negative(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The negative, ``-input``."""
+def nextafter(input: _Tensor, other: _Tensor) -> _Tensor:
+    r"""The next number that the dtype has, from one towards another; as steep as `input` where it moves."""
 def nonzero(input: _Tensor, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
     r"""The places of the elements that are not zero, in order."""
 def nonzero_static(input: _Tensor, *, size: _int, fill_value: _int = -1) -> _Tensor:

@@ -99,7 +99,7 @@ def resize_(input: Any, *size: Any, memory_format: Any = None) -> Any:
 def resize_as_(input: Any, the_template: Any, *, memory_format: Any = None) -> Any:
     """The sizes of another tensor, in place. See `resize_`."""
     sizes = rt.sizes(need_tensor("resize_as_", the_template, "the_template", 2))
-    return resize_(input, *sizes, memory_format=memory_format)
+    return resize_(input, sizes, memory_format=memory_format)
 
 
 @public()

@@ -41,12 +41,12 @@ from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
-_GATHER, _WHERE = (BY_NAME[n].id for n in ("gather", "where"))
-_INDEX_SELECT, _NONZERO = BY_NAME["index.select"].id, BY_NAME["nonzero"].id
-_NDIM, _DTYPE = (TENSOR.fields[n][0] for n in ("ndim", "dtype"))
+_GATHER, _WHERE, _INDEX_SELECT, _NONZERO = (
+    BY_NAME[n].id for n in ("gather", "where", "index.select", "nonzero")
+)
+_NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
-_END = (1 << 63) - 1
-_WHOLE = slice(None)
+_END, _WHOLE = (1 << 63) - 1, slice(None)
 _PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
 
 
@@ -461,11 +461,15 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     need_tensor("gather", input)
     need_tensor("gather", index, "index", 3)
     ranks = _field(input, _NDIM), _field(index, _NDIM)
+    if (
+        not _field(index, _NUMEL) and index.dtype is not dtypes.int64
+    ):  # nothing to look up: any dtype and rank
+        none = reshape(index.to(dtypes.int64), -1)
+        return reshape(apply(_GATHER, 2, 0, reshape(input, -1), none, 0), rt.sizes(index))
     if 0 in ranks and max(ranks) == 1:  # a tensor without dimensions counts as a vector
         input = input if ranks[0] else reshape(input, 1)
-        out = apply(
-            _GATHER, 2, 0, input, index if ranks[1] else reshape(index, 1), as_index("gather", "dim", dim)
-        )
+        index = index if ranks[1] else reshape(index, 1)
+        out = apply(_GATHER, 2, 0, input, index, as_index("gather", "dim", dim))
         return out if ranks[1] else reshape(out, ())
     return apply(_GATHER, 2, 0, input, index, as_index("gather", "dim", dim))
 

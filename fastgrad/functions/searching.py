@@ -1,15 +1,15 @@
-"""What stands where in an order: `searchsorted`, `unique` and its like, histograms, `isin`."""
+"""What stands where in an order: `searchsorted`, `unique` and its like, `bincount`, `isin`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fastgrad import dtypes
 from fastgrad.dtypes import promote_types
 from fastgrad.functions.arguments import as_flag, as_index, is_number, is_tensor, need_tensor
-from fastgrad.functions.creation import arange, full, linspace, tensor, zeros
-from fastgrad.functions.index import nonzero, where
+from fastgrad.functions.creation import arange, full, tensor, zeros
+from fastgrad.functions.index import nonzero
 from fastgrad.functions.placing import index_add
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -24,7 +24,7 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
 if TYPE_CHECKING:
-    from fastgrad.tensor import Tensor
+    pass
 
 _DTYPE = TENSOR.fields["dtype"][0]
 _field = rt.field
@@ -413,145 +413,3 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         weights = weights.to(dtypes.float64)
     start = zeros(size, dtype=weights.dtype, device=input.device)
     return index_add(start, 0, input.to(dtypes.int64), weights.detach())
-
-
-def _range(name: str, x: Any, low: float, high: float, margin: float) -> tuple[float, float]:
-    if low == high and x.numel():
-        low, high = float(x.min()), float(x.max())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"{name}(): range of [{low}, {high}] is not finite")
-    if low > high:
-        raise RuntimeError(f"{name}(): max must be larger than min, but got [{low}, {high}]")
-    return (low - margin, high + margin) if low == high else (low, high)
-
-
-def _binned(x: Any, bins: int, low: float, high: float, weights: Any = None) -> Any:
-    """Sums of what falls into bins of one width; elements beyond the range and NaN count nowhere."""
-    inside = (x >= low) & (x <= high)
-    scaled = ((where(inside, x, low) - low) / (high - low) * bins).to(dtypes.int64).clamp(0, bins - 1)
-    ones = inside.to(x.dtype) if weights is None else where(inside, weights, 0.0)
-    return index_add(zeros(bins, dtype=x.dtype, device=x.device), 0, scaled, ones)
-
-
-@public()
-def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    """How many elements fall into each of `bins` equal intervals.
-
-    Parameters
-    ----------
-    input : Tensor
-        Floating point.
-    bins : int
-    min, max : number
-        The range; where they are equal, that of the elements. Others count nowhere.
-
-    Returns
-    -------
-    Tensor
-        Of the dtype of `input`.
-
-    Raises
-    ------
-    RuntimeError
-        If there are no bins, or the range is not finite or upside down.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.histc(fg.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=4)
-    tensor([0., 2., 1., 0.])
-    """
-    x = need_tensor("histc", input).detach()
-    count = as_index("histc", "bins", bins)
-    if _field(x, _DTYPE) not in FLOATS:
-        raise NotImplementedError(f"histc(): not implemented for '{x.dtype.type_name}'")
-    if count <= 0:
-        raise RuntimeError("histc(): bins must be > 0")
-    low, high = _range("histc", x, float(min), float(max), 1.0)
-    return _binned(reshape(x, -1) if x.numel() else reshape(x, 0), count, low, high)
-
-
-class Histogram(NamedTuple):
-    """Counts of intervals, and what they lie between."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
-@public()
-def histogram(
-    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Histogram:
-    """How many elements fall between neighbouring edges.
-
-    Parameters
-    ----------
-    input : Tensor
-        Floating point.
-    bins : int or Tensor
-        The number of equal intervals, or edges in order.
-    range : tuple of two numbers, optional
-        Of equal intervals; that of the elements if not given.
-    weight : Tensor, optional
-        What each element counts.
-    density : bool
-        Divide by the sum and the widths.
-
-    Returns
-    -------
-    (hist, bin_edges)
-
-    Raises
-    ------
-    RuntimeError
-        If there are no bins, the range is not finite or upside down, or dtypes or sizes do not fit.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.histogram(fg.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 4.0)).hist
-    tensor([0., 2., 1., 0.])
-    """
-    x = need_tensor("histogram", input).detach()
-    if _field(x, _DTYPE) not in FLOATS:
-        raise NotImplementedError(f"histogram(): not implemented for '{x.dtype.type_name}'")
-    flat = reshape(x, x.numel())
-    if weight is not None:
-        if (
-            tuple(need_tensor("histogram", weight, "weight").shape) != tuple(x.shape)
-            or weight.dtype is not x.dtype
-        ):
-            raise RuntimeError(
-                "histogram(): if weight tensor is provided it should have the same shape and dtype"
-            )
-        weight = reshape(weight.detach(), x.numel())
-    if is_tensor(bins):
-        if bins.dim() != 1 or bins.numel() == 0 or bins.dtype is not x.dtype:
-            raise RuntimeError(
-                "histogram(): bins tensor should have one dimension and the dtype of the input"
-            )
-        edges = bins.detach()
-        ones = full((), 1, dtype=x.dtype, device=x.device).expand(flat.numel()) if weight is None else weight
-        hist = _between(flat, edges, ones)
-    else:
-        count = as_index("histogram", "bins", bins)
-        if count <= 0:
-            raise RuntimeError(f"histogram(): bins must be > 0, but got {count}")
-        ends = (0.0, 0.0) if range is None else (float(range[0]), float(range[1]))
-        low, high = _range("histogram", x, *(ends if range is not None or x.numel() else (0.0, 1.0)), 0.5)
-        edges = linspace(low, high, count + 1, dtype=x.dtype, device=x.device)
-        hist = _binned(flat, count, low, high, weight)
-    if as_flag("histogram", "density", density):
-        hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
-    return Histogram(hist, edges)
-
-
-def _between(x: Any, edges: Any, weights: Any) -> Any:
-    bins = edges.numel() - 1
-    if bins == 0:
-        return zeros(0, dtype=x.dtype, device=x.device)
-    places = searchsorted(edges, x, right=True) - 1
-    places = where(x == edges[-1], bins - 1, places)
-    inside = (places >= 0) & (places < bins)
-    ones = where(inside, weights, 0.0)
-    return index_add(zeros(bins, dtype=x.dtype, device=x.device), 0, places.clamp(0, bins - 1), ones)

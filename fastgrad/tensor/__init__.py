@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
     arrangement,
+    bits,
     changing,
     complex_numbers,
     contractions,
@@ -21,6 +22,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     draws,
     elementwise,
     factors,
+    histograms,
     index,
     least_squares,
     linalg,

@@ -9,15 +9,17 @@ import numpy as _np
 from fastgrad.autograd.hooks import RemovableHandle as _RemovableHandle
 from fastgrad.cuda.streams import Stream as _Stream
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.bits import Frexp as _Frexp
 from fastgrad.functions.factors import LUFactors as _LUFactors
 from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
+from fastgrad.functions.histograms import Histogram as _Histogram
+from fastgrad.functions.histograms import Histograms as _Histograms
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
 from fastgrad.functions.older_linalg import SVD as _SVD
 from fastgrad.functions.orthogonal import QR as _QR
 from fastgrad.functions.orthogonal import Reflectors as _Reflectors
 from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
-from fastgrad.functions.searching import Histogram as _Histogram
 from fastgrad.functions.storage import Storage as _Storage
 from fastgrad.functions.summaries import MinMax as _MinMax
 from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
@@ -563,6 +565,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""What stands behind the point, with the sign of the input."""
     def frac_(self) -> _Tensor:
         r"""In-place form of `frac`."""
+    def frexp(self) -> _Frexp:
+        r"""Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``."""
     @_overload
     def gather(self, dim: _int, index: _Tensor) -> _Tensor:
         r"""``out[i][j] = input[index[i][j]][j]`` for dim 0, and so on for other dimensions."""
@@ -610,6 +614,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""How many elements fall into each of `bins` equal intervals."""
     def histogram(self, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
         r"""How many elements fall between neighbouring edges."""
+    def histogramdd(self, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _Histograms:
+        r"""How many points fall into the cells of a grid."""
     def hsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
         r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
     def hypot(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -1048,6 +1054,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def new_zeros(self, size: _int | _Sequence[_int], *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Zeros in this tensor's dtype."""
+    def nextafter(self, other: _Tensor) -> _Tensor:
+        r"""The next number that the dtype has, from one towards another; as steep as `input` where it moves."""
     def nonzero(self, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
         r"""The places of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> _Tensor:

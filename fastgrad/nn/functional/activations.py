@@ -90,6 +90,8 @@ def _need_floating(name: str, input: Any) -> None:
 @planned
 def silu(input: Any, inplace: bool = False) -> Any:
     """``x sigmoid(x)``, element by element; also called swish."""
+    if need_tensor("silu", input).is_complex():
+        return input.mul_(sigmoid(input)) if inplace else input * sigmoid(input)
     _need_floating("silu", input)
     return _activation("silu", "silu", input, inplace)
 
