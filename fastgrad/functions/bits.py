@@ -54,11 +54,13 @@ def nextafter(input: Any, other: Any) -> Any:
     least = elementwise.copysign((x == 0).to(whole).view(dtype), to)  # from zero: the number whose bits are 1
     found = where(x == to, to, where(x == 0, least, moved))
     found = where(x.isnan() | to.isnan(), x + to, found)
-    if not is_recorded(input):
+    if not is_recorded(input, other):
         return found
-    along = input.to(dtype).expand(found.shape)
+    along, towards = (t.to(dtype).expand(found.shape) for t in (input, other))
     apart = (x != to) & x.isfinite() & (found != 0)
-    return where(apart, along + (found - x), found)
+    return where(
+        apart, along + (found - x), where(apart & ~apart, towards, found)
+    )  # it never is `other` itself
 
 
 class Frexp(NamedTuple):

@@ -40,10 +40,10 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
-_SELECT, _SLICE, _INDEX, _UNSQUEEZE = (BY_NAME[n].id for n in ("select", "slice", "index", "unsqueeze"))
-_GATHER, _WHERE, _INDEX_SELECT, _NONZERO = (
-    BY_NAME[n].id for n in ("gather", "where", "index.select", "nonzero")
+_SELECT, _SLICE, _INDEX, _GATHER, _WHERE = (
+    BY_NAME[n].id for n in ["select", "slice", "index", "gather", "where"]
 )
+_UNSQUEEZE, _INDEX_SELECT, _NONZERO = (BY_NAME[n].id for n in ("unsqueeze", "index.select", "nonzero"))
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
 _END, _WHOLE = (1 << 63) - 1, slice(None)
