@@ -19,6 +19,7 @@ SPREAD = frozenset(("dims", "repeats", "shape", "size"))
 
 
 MAKING = ("layout", "pin_memory")
+_KNOWN = frozenset((*OTHERS.values(), *SPREAD, "device"))
 
 
 class Names(NamedTuple):
@@ -43,10 +44,8 @@ class Names(NamedTuple):
 
 def names_of(function: Any) -> Names:
     """What a function calls its arguments, and what programs may."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
-    code = getattr(function, "__code__", None)
-    if code is None or function.__module__.startswith(_OF_LAYERS):
+    code = _code_of(function)
+    if code is None:
         return Names()
     named = code.co_argcount + code.co_kwonlyargcount
     own = code.co_varnames[:named]
@@ -56,6 +55,16 @@ def names_of(function: Any) -> Names:
     return Names(code.co_varnames[: code.co_argcount], others, last if last in SPREAD else "", makes)
 
 
+def _code_of(function: Any) -> types.CodeType | None:
+    """The code of a function, None if it has no argument with other names."""
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is None or _KNOWN.isdisjoint(code.co_varnames) or function.__module__.startswith(_OF_LAYERS):
+        return None
+    return code  # type: ignore[no-any-return]
+
+
 def _need_strided(name: str, layout: Any) -> None:
     from fastgrad.functions.memory_format import strided  # which has functions with names of their own
 
@@ -63,25 +72,18 @@ def _need_strided(name: str, layout: Any) -> None:
         raise TypeError(f"{name}(): argument 'layout' must be {strided}, but got {layout!r}")
 
 
-def also_by_name(function: Function) -> Function:
-    """Let a function take its arguments by all names that PyTorch takes.
+def taking_names(function: Function) -> Function | None:
+    """What calls a function with the names that it has itself; None if it has no argument with others."""
+    if _code_of(function) is None:
+        return None
+    names: list[Names] = []
 
-    The function itself is given back if there are no others.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.ones(size=(2, 3)).permute(dims=(1, 0)).sum(axis=1, keepdims=True).shape
-    fastgrad.Size([3, 1])
-    """
-    positional, others, spread, makes = names_of(function)
-    if not others and not spread and not makes:
-        return function
-
-    @functools.wraps(function)
     def call(*arguments: Any, **given: Any) -> Any:
         if not given:
             return function(*arguments)
+        if not names:
+            names.append(names_of(function))
+        positional, others, spread, makes = names[0]
         for other in others.keys() & given.keys():
             if others[other] in given:
                 raise TypeError(f"{function.__name__}() got multiple values for argument '{others[other]}'")
@@ -100,6 +102,21 @@ def also_by_name(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
+def also_by_name(function: Function) -> Function:
+    """Let a function take its arguments by all names that PyTorch takes.
+
+    The function itself is given back if there are no others.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ones(size=(2, 3)).permute(dims=(1, 0)).sum(axis=1, keepdims=True).shape
+    fastgrad.Size([3, 1])
+    """
+    call = taking_names(function)
+    return function if call is None else functools.update_wrapper(call, function)  # type: ignore[return-value]
+
+
 BETWEEN: set[types.CodeType] = set()
 """The code of what stands between a program and a function: warnings are given as if it were not there."""
 
@@ -110,4 +127,4 @@ def between(maker: Function) -> Function:
     return maker
 
 
-between(also_by_name)
+between(taking_names)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from fastgrad.dtypes import dtype
-from fastgrad.functions.argument_names import BETWEEN, also_by_name
+from fastgrad.functions.argument_names import BETWEEN, taking_names
 from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
@@ -62,7 +62,8 @@ def planned(function: Function) -> Function:
     >>> fg.nn.functional.linear.__name__
     'linear'
     """
-    return functools.update_wrapper(rt.planned(also_by_name(function)), function)  # type: ignore[return-value]
+    called = taking_names(function) or function
+    return functools.update_wrapper(rt.planned(called), function)  # type: ignore[return-value]
 
 
 copyreg.pickle(Planned, lambda function: function.__qualname__)  # type: ignore[arg-type, attr-defined, misc]
