@@ -40,10 +40,9 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
-_SELECT, _SLICE, _INDEX, _GATHER, _WHERE = (
-    BY_NAME[n].id for n in ["select", "slice", "index", "gather", "where"]
-)
-_UNSQUEEZE, _INDEX_SELECT, _NONZERO = (BY_NAME[n].id for n in ("unsqueeze", "index.select", "nonzero"))
+_SELECT, _SLICE, _INDEX, _GATHER = (BY_NAME[n].id for n in ("select", "slice", "index", "gather"))
+_WHERE, _UNSQUEEZE, _NONZERO = (BY_NAME[n].id for n in ("where", "unsqueeze", "nonzero"))
+_INDEX_SELECT = BY_NAME["index.select"].id
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
 _END, _WHOLE = (1 << 63) - 1, slice(None)
