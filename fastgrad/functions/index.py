@@ -40,9 +40,10 @@ from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
 from fastgrad.ops.index import MOST_INDICES
 
-_SELECT, _SLICE, _INDEX, _GATHER = (BY_NAME[n].id for n in ("select", "slice", "index", "gather"))
-_WHERE, _UNSQUEEZE, _NONZERO = (BY_NAME[n].id for n in ("where", "unsqueeze", "nonzero"))
-_INDEX_SELECT = BY_NAME["index.select"].id
+_SELECT, _SLICE, _UNSQUEEZE, _WHERE = (BY_NAME[n].id for n in ("select", "slice", "unsqueeze", "where"))
+_INDEX, _GATHER, _INDEX_SELECT, _NONZERO = (
+    BY_NAME[n].id for n in ("index", "gather", "index.select", "nonzero")
+)
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
 _END, _WHOLE = (1 << 63) - 1, slice(None)
@@ -460,11 +461,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     need_tensor("gather", input)
     need_tensor("gather", index, "index", 3)
     ranks = _field(input, _NDIM), _field(index, _NDIM)
-    if (
-        not _field(index, _NUMEL) and index.dtype is not dtypes.int64
-    ):  # nothing to look up: any dtype and rank
-        none = reshape(index.to(dtypes.int64), -1)
-        return reshape(apply(_GATHER, 2, 0, reshape(input, -1), none, 0), rt.sizes(index))
+    if not _field(index, _NUMEL) and index.dtype is not dtypes.int64:  # then of any dtype and rank
+        return gather(reshape(input, -1), 0, reshape(index.long(), -1)).reshape(index.shape)
     if 0 in ranks and max(ranks) == 1:  # a tensor without dimensions counts as a vector
         input = input if ranks[0] else reshape(input, 1)
         index = index if ranks[1] else reshape(index, 1)
