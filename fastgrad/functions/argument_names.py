@@ -99,6 +99,7 @@ def taking_names(function: Function) -> Function | None:
             return function(*arguments, *before, given.pop(spread), **given)
         return function(*arguments, **given)
 
+    call.__name__, call.__qualname__ = function.__name__, function.__qualname__  # for profiles
     return call  # type: ignore[return-value]
 
 
