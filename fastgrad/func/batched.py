@@ -80,10 +80,13 @@ class entered:  # noqa: N801 - a context manager
         self.level = Level(size, randomness, len(_levels.stack))
 
     def __enter__(self) -> Level:
+        counted = False
         try:
-            _choose(1)  # no function runs by its plan, which knows nothing of randomness
+            counted = _choose(1) is None  # no function runs by its plan, which knows nothing of randomness
             _levels.stack.append(self.level)
         except BaseException:
+            if counted and len(_levels.stack) == self.level.depth:
+                _choose(-1)
             leave(self.level.depth)
             raise
         return self.level

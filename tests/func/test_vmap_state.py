@@ -9,6 +9,7 @@ import pytest
 import fastgrad as fg
 from fastgrad.func import grad, vmap
 from fastgrad.func.batched import levels
+from fastgrad.places import any_chosen
 
 
 @pytest.mark.parametrize("name", ["entered.__enter__", "entered.__exit__"])
@@ -16,7 +17,7 @@ from fastgrad.func.batched import levels
 def test_an_interrupted_call_is_over(name, event):
     """Wherever a signal comes while a block begins or ends, no level of it remains."""
     x = fg.arange(6.0).reshape(2, 3)
-    interrupted = 0
+    interrupted, chosen = 0, any_chosen()
     for place in range(8):
         seen = [0]
 
@@ -40,6 +41,7 @@ def test_an_interrupted_call_is_over(name, event):
         left = len(levels())
         del levels()[:]
         assert left == 0
+        assert any_chosen() == chosen  # else no function would run by its plan any more
     assert interrupted
 
 
