@@ -160,7 +160,7 @@ def view_as_dtype(input: Any, dtype: dtypes.dtype) -> Any:
         return apply(_ALIAS, 1, 0, input)
     if wanted.itemsize != own.itemsize:
         _need_convertible(input, own, wanted)
-    return apply(_AS_DTYPE, 1, 0, rt.detach(input), wanted.code)  # no gradient goes through
+    return apply(_AS_DTYPE, 1, 0, input.detach(), wanted.code)  # no gradient goes through
 
 
 def _need_convertible(input: Any, own: dtypes.dtype, wanted: dtypes.dtype) -> None:

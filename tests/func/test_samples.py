@@ -24,9 +24,13 @@ RANDOM = (
 REFUSED = {
     "allclose", "equal",  # a bool
     "masked_select", "nonzero", "nonzero_static", "argwhere", "unique", "unique_consecutive",  # of sizes that differ
-    "masked_scatter", "histc", "histogram", "bincount",
+    "masked_scatter", "histc", "histogram", "histogramdd", "bincount",
     "nn.functional.one_hot",
     "nn.functional.gaussian_nll_loss",  # read elements
+    *(f"special.{kind}_polynomial_{letter}" for kind in ("chebyshev", "shifted_chebyshev") for letter in "tuvw"),
+    *(f"special.{kind}" for kind in (  # the highest order
+        "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+    )),
     "narrow", "tensor_split",  # where a tensor says where
     "as_strided", "as_strided_copy", "as_strided_scatter",  # where memory has a layout of its own
     "nn.functional.batch_norm", "nn.functional.instance_norm",  # with statistics that are the same for all

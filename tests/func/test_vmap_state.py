@@ -54,3 +54,12 @@ def test_an_integer_of_the_batch_is_an_index():
     slopes = vmap(grad(lambda t, k: (t[k] ** 2).sum()))(x, i)
     assert slopes[1, 2].tolist() == [40.0, 42.0, 44.0, 46.0]
     assert not slopes[1, :2].any()
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_each_row_is_seen_as_another_dtype():
+    x = fg.arange(6.0, dtype=fg.float64).reshape(2, 3) + 0.5
+    for dtype in (fg.int64, fg.int32, fg.float64):
+        assert vmap(lambda row, dtype=dtype: row.view(dtype))(x).tolist() == x.view(dtype).tolist()
+    fg.testing.assert_close(vmap(lambda row: tuple(fg.frexp(row)))(x), tuple(fg.frexp(x)))
+    fg.testing.assert_close(vmap(fg.nextafter)(x, x + 1), fg.nextafter(x, x + 1))
