@@ -65,6 +65,7 @@ def tile(
     indirect: bool = False,
     accumulate: bool = False,
     bounded: bool = False,
+    padded: bool = False,
 ) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
@@ -72,7 +73,8 @@ def tile(
     `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
 
     With `bounded` two more arguments follow, ``columns, accumulate``: memory beyond so many columns is neither read
-    nor written, and whether the product is added is known only now.
+    nor written, and whether the product is added is known only now. If `padded`, `b` is read beyond them nevertheless:
+    a load that leaves lanes out takes a turn of what multiplies.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -97,7 +99,7 @@ def tile(
             )
             columns = (
                 _load_inside(builder, at_b, inside, vector, size)
-                if bounded
+                if bounded and not padded
                 else _load_row(builder, at_b, vectors, vector, size)
             )
             at_a = builder.gep(a, [builder.mul(i, col_a)])
@@ -198,9 +200,13 @@ def _truths(builder: Any, truth: Any, width: int) -> Any:
 
 
 def _masks(builder: Any, columns: Any, vectors: int, width: int) -> list[Any]:
-    """Which lanes of neighbouring vectors belong to the first `columns` elements."""
-    indices = ir.VectorType(_LL64, width)
-    bound = splat(builder, columns, indices, width)
+    """Which lanes of neighbouring vectors belong to the first `columns` elements.
+
+    The lanes are numbered in 32 bits: a comparison of wider ones comes in halves, which a loop would join each time.
+    """
+    indices, most = ir.VectorType(_LL32, width), _LL64(vectors * width)
+    clamped = builder.select(builder.icmp_signed("<", columns, most), columns, most)
+    bound = splat(builder, builder.trunc(clamped, _LL32), indices, width)
     return [
         builder.icmp_signed("<", ir.Constant(indices, [v * width + k for k in range(width)]), bound)
         for v in range(vectors)
@@ -276,15 +282,21 @@ def tiled_product(rows: int, width: int, dtype: int, accumulate: bool = False) -
     return product
 
 
-def _bounded_strip(rows: int, width: int, dtype: int) -> Any:
-    """An inlined function that computes `rows` rows of the product, however many columns there are."""
-    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True) for vectors in (2, 1))
+def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> Any:
+    """An inlined function that computes `rows` rows of the product, however many columns there are.
+
+    If `padded`, `b` has whole vectors of columns.
+    """
+    whole = tile(rows, 2, width, dtype, bounded=True, padded=True)
+    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True, padded=padded) for vectors in (2, 1))
 
     @njit(**INLINE)
     def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate):  # type: ignore[no-untyped-def]
         for j in range(0, n, 2 * width):
             at_b, at_c = advance(b, j), advance(c, j)
-            if n - j > width:
+            if n - j >= (width + 1 if padded else 2 * width):
+                whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+            elif n - j > width:
                 wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
             else:
                 narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
@@ -292,14 +304,14 @@ def _bounded_strip(rows: int, width: int, dtype: int) -> Any:
     return strip
 
 
-def bounded_product(dtype: int) -> Any:
+def bounded_product(dtype: int, padded: bool = False) -> Any:
     """``product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate)`` for matrices of any size.
 
     Strides are as in `tiled_product`; the product is written to `c`, or added to it if `accumulate` is not 0. Longer
-    inner sums than `PANEL` are added in blocks, which keeps them accurate.
+    inner sums than `PANEL` are added in blocks, which keeps them accurate. If `padded`, `b` has whole vectors of columns.
     """
     width = lanes(dtype)
-    by_8, by_4, by_2, by_1 = (_bounded_strip(rows, width, dtype) for rows in (8, 4, 2, 1))
+    by_8, by_4, by_2, by_1 = (bounded_strip(rows, width, dtype, padded) for rows in (8, 4, 2, 1))
 
     @njit(**KERNEL)
     def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
@@ -342,7 +354,7 @@ def transposed_product(dtype: int) -> Any:
     """
     element, width = ELEMENTS[dtype], lanes(dtype)
     pointer, memory = element.pointer, stack_words(PANEL * 2 * width * element.scalar.bitwidth // 64)
-    several, transpose = bounded_product(dtype), _transpose(dtype)
+    several, transpose = bounded_product(dtype, padded=True), _transpose(dtype)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]

@@ -295,8 +295,8 @@ def plan_parts(f, real):
     large = f.m * f.n * f.k > LARGE_PRODUCT
     if f.b_in_panels:
         columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
-        by_rows = f.m >= min(f.n, 4 * STRIP_ROWS)
-        f.grain = STRIP_ROWS if by_rows else columns
+        by_rows = f.m >= min(f.n, 2 * STRIP_ROWS)
+        f.grain = STRIP_ROWS // 2 if by_rows else columns
         f.divided = BY_MATRICES if f.batch > 1 else BY_ROWS if by_rows else BY_COLUMNS
         return
     if (f.n == 1 and f.a_by_columns) or (f.m == 1 and not f.b_by_columns):

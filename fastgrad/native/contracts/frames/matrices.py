@@ -16,7 +16,7 @@ SHARED_ROWS = 16
 
 PANEL_COLUMNS = 32
 """Columns of a panel of a matrix that is laid out once for many tiles to read."""
-STRIP_ROWS = 64
+STRIP_ROWS = 128
 """Rows of the other operand that go through all panels while the cache holds them."""
 
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
