@@ -30,6 +30,7 @@ TILE_ROWS = 8  # of a tile of a large product
 SQUARE = 4  # rows and columns of what is transposed in registers where a strip is laid out
 STRIP_WORDS = 16384
 """Words of the stack for a block of a strip."""
+GAP = 16  # elements between its tiles: blocks of a power of two would meet in the same places of the cache
 
 
 def _line(length: int, dtype: int) -> Any:
@@ -178,17 +179,17 @@ def _through_panels(dtype: int) -> Any:
 
 def _large_product(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
-    pointer, memory = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS)
+    pointer, memory = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS + STRIP_ROWS // TILE_ROWS * GAP)
     depth = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
     by_rows, by_columns, through = _strip_of_rows(dtype), _strip_of_columns(dtype), _strip_through_panels(dtype)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, a_by_columns, panels, m, n, k):  # type: ignore[no-untyped-def]
         strip = pointer(memory())
-        for i in range(0, m, STRIP_ROWS):
-            rows, at_c = min(STRIP_ROWS, m - i), advance(c, i * row_c)
-            for p in range(0, k, depth):
-                inner = min(depth, k - p)
+        for p in range(0, k, depth):
+            inner = min(depth, k - p)
+            for i in range(0, m, STRIP_ROWS):
+                rows, at_c = min(STRIP_ROWS, m - i), advance(c, i * row_c)
                 if a_by_columns:
                     by_columns(strip, advance(a, p * row_a + i), row_a, rows, inner)
                 else:
@@ -212,7 +213,7 @@ def _strip_of_rows(dtype: int) -> Any:
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
         squares = k - k % SQUARE
         for r in range(0, m, SQUARE):
-            target = advance(strip, r // TILE_ROWS * TILE_ROWS * k + r % TILE_ROWS)
+            target = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + r % TILE_ROWS)
             source, rows = advance(a, r * row_a), min(SQUARE, m - r)
             if rows == SQUARE:
                 for q in range(0, squares, SQUARE):
@@ -230,7 +231,7 @@ def _strip_of_columns(dtype: int) -> Any:
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
         for q in range(k):
             for r in range(0, m, TILE_ROWS):
-                at = advance(strip, r * k + q * TILE_ROWS)
+                at = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + q * TILE_ROWS)
                 line(at, advance(a, q * row_a + r), min(TILE_ROWS, m - r))
 
     return pack
@@ -243,11 +244,12 @@ def _strip_through_panels(dtype: int) -> Any:
     @njit(**KERNEL)
     def product(c, row_c, strip, panels, rows, m, n, k, accumulate):  # type: ignore[no-untyped-def]
         whole = m - m % TILE_ROWS
-        rest, at_c = advance(strip, whole * k), advance(c, whole * row_c)
+        tile = TILE_ROWS * k + GAP
+        rest, at_c = advance(strip, whole // TILE_ROWS * tile), advance(c, whole * row_c)
         for j in range(0, n, PANEL_COLUMNS):
             columns, b, to = min(PANEL_COLUMNS, n - j), advance(panels, j * rows), advance(at_c, j)
             for r in range(0, whole, TILE_ROWS):
-                of, at = advance(strip, r * k), advance(c, r * row_c + j)
+                of, at = advance(strip, r // TILE_ROWS * tile), advance(c, r * row_c + j)
                 by_8(at, row_c, of, 1, TILE_ROWS, b, PANEL_COLUMNS, columns, k, accumulate)
             r = 0
             if m & 4:

@@ -8,7 +8,7 @@ from fastgrad.native.contracts.split import Split
 BY_MATRICES, BY_ROWS, BY_COLUMNS = range(3)
 """What of a product is divided."""
 
-LARGE_PRODUCT = 1 << 25
+LARGE_PRODUCT = 1 << 23
 """Multiply-adds up to which register tiles compute a product, and BLAS beyond."""
 
 SHARED_ROWS = 16
