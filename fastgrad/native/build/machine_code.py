@@ -19,7 +19,7 @@ EXPORTED = "fastgrad_"
 """What symbols begin with that other units, or other parts of the same, refer to."""
 
 INLINED_LATE = "inlined_late_"
-"""What names begin with of functions that replace calls, as what makes vectors put them there, when all else is done."""
+"""What names begin with of functions that are inlined last: calls of them are made where loops become vectors."""
 
 IN_PARTS = sys.platform == "linux"
 """Whether a unit may consist of several object files: those of other systems are not tried."""
