@@ -1,7 +1,5 @@
 """What stands for a module that was mocked out; a package takes this file along, so it imports nothing."""
 
-# ruff: noqa: ANN001, ANN002, ANN003, ANN202, ANN204
-
 _USES = """
 abs add aenter aexit aiter and anext await bool bytes call ceil complex contains copy deepcopy delattr delitem
 dir divmod enter eq exit float floor floordiv ge getattr getitem getstate gt hash iadd iand ifloordiv ilshift
@@ -16,7 +14,7 @@ class MockedObject:
 
     _name = "<unknown>"
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: object, **kwargs: object) -> "MockedObject":
         """Make one for a module's ``__getattr__``; everybody else, such as an unpickler, gets the error."""
         if not kwargs.get("_suppress_err"):
             raise NotImplementedError(
@@ -26,15 +24,15 @@ class MockedObject:
             )
         return super().__new__(cls)
 
-    def __init__(self, name, _suppress_err):
+    def __init__(self, name: str, _suppress_err: bool) -> None:
         self.__dict__["_name"] = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MockedObject({self._name})"
 
 
-def _refusing(use):
-    def refuse(self, *args, **kwargs):
+def _refusing(use: str) -> object:
+    def refuse(self: MockedObject, *args: object, **kwargs: object) -> object:
         raise NotImplementedError(
             f"Object '{self._name}' was mocked out during packaging but it is being used in {use}"
         )

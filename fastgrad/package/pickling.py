@@ -12,7 +12,8 @@ from typing import IO, Any
 from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.functions.storage import Storage
-from fastgrad.package import names, tensors
+from fastgrad.nn import Module
+from fastgrad.package import layers, names, tensors
 from fastgrad.package.importer import Importer, ObjMismatchError, ObjNotFoundError, attribute
 from fastgrad.places import device
 from fastgrad.tensor import Size, Tensor
@@ -53,6 +54,9 @@ class PackagePickler(_Base):  # type: ignore[misc]
             return tensors.reduced(obj)
         if type(obj) in (dtypes.dtype, layout, memory_format, tensors.StorageType):
             return "named"  # by `save_global`
+        if isinstance(obj, Module) and names.torch_name(type(obj)):
+            made: Any = obj.__reduce_ex__(self.proto)
+            return (*made[:2], made[2] | layers.added_state(obj), *made[3:])
         if type(obj) is Size:
             return Size, (tuple(obj),)
         if type(obj) is device:
@@ -123,13 +127,13 @@ def globals_of(data: bytes) -> Iterator[tuple[str, str]]:
     last: Any = None
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name == "GLOBAL":
-            module, _, name = argument.partition(" ")
+            module, _, name = str(argument).partition(" ")
             yield module, name
         elif opcode.name == "STACK_GLOBAL" and len(recent) == 2:
             yield recent[0], recent[1]
         if opcode.name == "MEMOIZE":
             memo[len(memo)] = last
             continue
-        last = memo.get(argument) if "GET" in opcode.name else argument
+        last = memo.get(int(argument or 0)) if "GET" in opcode.name else argument
         if isinstance(last, str):
             recent = [*recent[-1:], last]

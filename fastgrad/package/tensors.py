@@ -14,6 +14,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import memory_format, storage
 from fastgrad.functions.storage import Storage
+from fastgrad.nn import Linear
 from fastgrad.nn.parameter import Parameter
 from fastgrad.serialization.placement import Placement
 from fastgrad.tensor import Tensor
@@ -200,10 +201,11 @@ READ: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type_v2,
     ("torch.serialization", "_get_layout"): _layout,
+    ("torch.nn.modules.linear", "NonDynamicallyQuantizableLinear"): Linear,
     **{(kind.module, kind.name): kind for kind in (*_TYPED.values(), _UNTYPED)},
 }
 """What PyTorch's pickles name and fastgrad has under no such name."""
-_WRITTEN = {id(made): name for name, made in READ.items()}
+_WRITTEN = {id(made): name for name, made in READ.items() if made is not Linear}
 
 
 def name_of(obj: Any) -> tuple[str, str] | None:
