@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 GlobPattern = str | Iterable[str]
 
@@ -37,11 +38,10 @@ class GlobGroup:
     """
 
     def __init__(self, include: GlobPattern, *, exclude: GlobPattern = (), separator: str = ".") -> None:
-        include, exclude = (p if isinstance(p, str) else tuple(p) for p in (include, exclude))
         self._shown = f"GlobGroup(include={include}, exclude={exclude})"
         self.separator = separator
-        self.include = [self._compiled(p) for p in ([include] if isinstance(include, str) else include)]
-        self.exclude = [self._compiled(p) for p in ([exclude] if isinstance(exclude, str) else exclude)]
+        self.include = self._all_compiled(include)
+        self.exclude = self._all_compiled(exclude)
 
     def matches(self, candidate: str) -> bool:
         """Whether a name matches."""
@@ -50,7 +50,11 @@ class GlobGroup:
             p.fullmatch(whole) for p in self.exclude
         )
 
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
+    def _all_compiled(self, patterns: GlobPattern) -> list[re.Pattern[str]]:
+        several = isinstance(patterns, Iterable) and not isinstance(patterns, str)
+        return [self._compiled(p) for p in (patterns if several else (patterns,))]
+
+    def _compiled(self, pattern: Any) -> re.Pattern[str]:
         if not isinstance(pattern, str):
             raise TypeError(
                 f"GlobGroup(): expected a pattern to be a str, or several of them, but got {type(pattern).__name__}"

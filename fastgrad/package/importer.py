@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pickle
 import sys
 from abc import ABC, abstractmethod
 from types import ModuleType
@@ -113,10 +112,6 @@ class _SysImporter(Importer):
 
     def import_module(self, module_name: str) -> ModuleType:
         return importlib.import_module(module_name)
-
-    def whichmodule(self, obj: Any, name: str) -> str:
-        module_name = getattr(obj, "__module__", None)
-        return module_name if isinstance(module_name, str) else pickle.whichmodule(obj, name)  # type: ignore[attr-defined]
 
 
 sys_importer: Importer = _SysImporter()

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import platform
 import sys
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
 from fastgrad.functions.storage import Storage
 from fastgrad.package import names, tensors
+from fastgrad.package.actions import Action, Actions, Pattern
 from fastgrad.package.errors import NOT_IMPLICIT, EmptyMatchError, PackagingError, PackagingErrorReason
 from fastgrad.package.find_file_dependencies import find_files_source_depends_on
-from fastgrad.package.glob_group import GlobGroup, GlobPattern
 from fastgrad.package.graph import DiGraph, dot
 from fastgrad.package.importer import Importer, OrderedImporter, sys_importer
 from fastgrad.package.mangling import demangle, is_mangled
 from fastgrad.package.output import Output
 from fastgrad.package.package_importer import file_name
 from fastgrad.package.pickling import PackagePickler, globals_of, storage_or_reduced
-from fastgrad.package.records import EXTERN
+from fastgrad.package.records import EXTERN, need_inside
 from fastgrad.package.sources import source_of, sources_within, why_missing
 from fastgrad.serialization.files import is_path
-from fastgrad.utils.hooks import RemovableHandle
-
-ActionHook = Callable[["PackageExporter", str], None]
-
-
-class _Action(Enum):
-    """What is done with a module."""
-
-    INTERN = "intern"
-    EXTERN = "extern"
-    MOCK = "mock"
-    DENY = "deny"
-    KEEP_MOCK = "keep mock"  # `_mock` of a package that is packaged again
-    SKIP = "skip"  # what every importer provides
-
 
 _MOCKED = """\
 from _mock import MockedObject
@@ -51,18 +34,10 @@ from _mock import MockedObject
 def __getattr__(attr: str):
     return MockedObject(__name__ + "." + attr, _suppress_err=True)
 """
-_PROVIDED = {"torch_package_importer": _Action.SKIP, "_mock": _Action.KEEP_MOCK}
+_PROVIDED = {"torch_package_importer": Action.SKIP, "_mock": Action.KEEP_MOCK}
 
 
-@dataclass
-class _Pattern:
-    group: GlobGroup
-    action: _Action
-    allow_empty: bool
-    was_matched: bool = False
-
-
-class PackageExporter:
+class PackageExporter(Actions):
     """Writes a package: the code of modules, pickled objects with the code that they need, texts and other files.
 
     What is saved is scanned for modules that it needs, and what happens with each of these is said by patterns:
@@ -126,122 +101,14 @@ class PackageExporter:
             raise TypeError(
                 f"importer arg should be an Importer or a sequence of Importers, got {type(importer)} instead."
             )
+        super().__init__()
         self.debug = debug
         self.dependency_graph = DiGraph()
-        self._patterns: list[_Pattern] = []
-        self._hooks: dict[_Action, OrderedDict[int, ActionHook]] = {
-            action: OrderedDict() for action in (_Action.EXTERN, _Action.INTERN, _Action.MOCK)
-        }
         self._unique_id = 0
         self._reduced: dict[int, tuple[Any, Any]] = {}
         self._writing = False
         self._output = Output(f)
         self._storages = tensors.Writer(self._output.write)
-
-    # --- what is done with modules ----------------------------------------------------------------------------
-
-    def intern(self, include: GlobPattern, *, exclude: GlobPattern = (), allow_empty: bool = True) -> None:
-        """Put modules that match, and are needed, into the package.
-
-        Parameters
-        ----------
-        include, exclude : str or iterable of str
-            Patterns as those of `GlobGroup`.
-        allow_empty : bool
-            If False, `close` raises `EmptyMatchError` when no needed module has matched.
-        """
-        self._add_pattern(_Action.INTERN, include, exclude, allow_empty)
-
-    def extern(self, include: GlobPattern, *, exclude: GlobPattern = (), allow_empty: bool = True) -> None:
-        """Leave modules that match to the environment that imports the package; it lists them.
-
-        Parameters
-        ----------
-        include, exclude : str or iterable of str
-            Patterns as those of `GlobGroup`.
-        allow_empty : bool
-            If False, `close` raises `EmptyMatchError` when no needed module has matched.
-        """
-        self._add_pattern(_Action.EXTERN, include, exclude, allow_empty)
-
-    def mock(self, include: GlobPattern, *, exclude: GlobPattern = (), allow_empty: bool = True) -> None:
-        """Put a module without content in the place of modules that match: every name in it raises when it is used.
-
-        Parameters
-        ----------
-        include, exclude : str or iterable of str
-            Patterns as those of `GlobGroup`.
-        allow_empty : bool
-            If False, `close` raises `EmptyMatchError` when no needed module has matched.
-        """
-        self._add_pattern(_Action.MOCK, include, exclude, allow_empty)
-
-    def deny(self, include: GlobPattern, *, exclude: GlobPattern = ()) -> None:
-        """Refuse to write the package if a module that matches is needed.
-
-        Parameters
-        ----------
-        include, exclude : str or iterable of str
-            Patterns as those of `GlobGroup`.
-        """
-        self._add_pattern(_Action.DENY, include, exclude, True)
-
-    def _add_pattern(
-        self, action: _Action, include: GlobPattern, exclude: GlobPattern, allow_empty: bool
-    ) -> None:
-        self._patterns.append(_Pattern(GlobGroup(include, exclude=exclude), action, allow_empty))
-
-    def register_extern_hook(self, hook: ActionHook) -> RemovableHandle:
-        """Let a function be called for each module that stays external.
-
-        Parameters
-        ----------
-        hook : callable
-            ``hook(exporter, module_name)``; what it returns is ignored. It is called while the package is written.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._register(_Action.EXTERN, hook)
-
-    def register_intern_hook(self, hook: ActionHook) -> RemovableHandle:
-        """Let a function be called for each module that goes into the package, before it does, and for each pickle.
-
-        Parameters
-        ----------
-        hook : callable
-            ``hook(exporter, module_name)``; what it returns is ignored. The name of a pickle is
-            ``<package.resource>``.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._register(_Action.INTERN, hook)
-
-    def register_mock_hook(self, hook: ActionHook) -> RemovableHandle:
-        """Let a function be called for each module that is mocked, before its mock is written.
-
-        Parameters
-        ----------
-        hook : callable
-            ``hook(exporter, module_name)``; what it returns is ignored.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return self._register(_Action.MOCK, hook)
-
-    def _register(self, action: _Action, hook: ActionHook) -> RemovableHandle:
-        if not callable(hook):
-            raise TypeError(
-                f"register_{action.value}_hook(): expected a callable, but got {type(hook).__name__}"
-            )
-        handle = RemovableHandle(self._hooks[action])
-        self._hooks[action][handle.id] = hook
-        return handle
 
     # --- code -------------------------------------------------------------------------------------------------
 
@@ -262,7 +129,7 @@ class PackageExporter:
         if not isinstance(module_name, str):
             raise TypeError("save_module() expects a string input, did you perhaps mean to pass `__name__`?")
         self._need_open("save_module", True)
-        self._intern(module_name, dependencies)
+        self._need(demangle(module_name), self._intern(module_name, dependencies))
 
     def save_source_file(self, module_name: str, file_or_directory: str, dependencies: bool = True) -> None:
         """Put files into the package as the code of modules.
@@ -285,7 +152,7 @@ class PackageExporter:
             self._add_source(name, source, is_package)
         if dependencies:
             for name, source, is_package in read:
-                self._add_imports(name, source, is_package)
+                self._need(name, self._imports_of(name, source, is_package))
 
     def save_source_string(
         self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True
@@ -309,7 +176,7 @@ class PackageExporter:
             )
         self._add_source(module_name, src, is_package)
         if dependencies:
-            self._add_imports(module_name, src, is_package)
+            self._need(module_name, self._imports_of(module_name, src, is_package))
 
     def add_dependency(self, module_name: str, dependencies: bool = True) -> None:
         """Say that a module is needed; patterns say what happens with it.
@@ -321,40 +188,60 @@ class PackageExporter:
             If it goes into the package, whether modules that it imports are needed, too.
         """
         self._need_open("add_dependency", True)
+        if not isinstance(module_name, str):
+            raise TypeError(
+                f"add_dependency(): expected module_name to be a str, but got {type(module_name).__name__}"
+            )
+        self._need(None, [module_name], dependencies)
+
+    def _need(self, by: str | None, module_names: Iterable[str], dependencies: bool = True) -> None:
+        """Modules are needed by another one, or by the user; so is what they need, depth first."""
+        waiting = [(by, iter(module_names))]
+        while waiting:
+            by, needed = waiting[-1]
+            name = next(needed, None)
+            if name is None:
+                waiting.pop()
+                continue
+            if by is not None:
+                self.dependency_graph.add_edge(by, name)
+            waiting.append((name, iter(self._settle(name, dependencies))))
+
+    def _settle(self, module_name: str, dependencies: bool) -> list[str]:
+        """Find out what happens with a module; gives what it needs itself."""
         if self._node(module_name).get("provided"):
-            return
+            return []
         if module_name in _PROVIDED or self._is_external_by_itself(module_name):
-            self._provide(module_name, action=_PROVIDED.get(module_name, _Action.EXTERN))
-            return
+            self._provide(module_name, action=_PROVIDED.get(module_name, Action.EXTERN))
+            return []
         pattern = self._pattern_of(module_name)
         if pattern is None:
             self.dependency_graph.add_node(module_name, error=PackagingErrorReason.NO_ACTION)
-            return
+            return []
         pattern.was_matched = True
         self._provide(module_name, action=pattern.action)
-        if pattern.action is _Action.DENY:
+        if pattern.action is Action.DENY:
             self.dependency_graph.add_node(module_name, error=PackagingErrorReason.DENIED)
-        elif pattern.action is _Action.INTERN:
-            self._intern(module_name, dependencies)
+        return self._intern(module_name, dependencies) if pattern.action is Action.INTERN else []
 
-    def _intern(self, module_name: str, dependencies: bool) -> None:
+    def _intern(self, module_name: str, dependencies: bool) -> list[str]:
         module = self._import_module(module_name)
         module_name = demangle(module_name)
         is_package = hasattr(module, "__path__")
         source = source_of(module)
         if source is None:
             reason, context = why_missing(module)
-            self._provide(module_name, action=_Action.INTERN, is_package=is_package)
+            self._provide(module_name, action=Action.INTERN, is_package=is_package)
             self.dependency_graph.add_node(module_name, error=reason, error_context=context)
-            return
+            return []
         self._add_source(module_name, source, is_package)
-        if dependencies:
-            self._add_imports(module_name, source, is_package)
+        return self._imports_of(module_name, source, is_package) if dependencies else []
 
     def _add_source(self, module_name: str, source: str, is_package: bool) -> None:
-        self._provide(module_name, action=_Action.INTERN, source=source, is_package=is_package)
+        need_inside(module_name.replace(".", "/"))
+        self._provide(module_name, action=Action.INTERN, source=source, is_package=is_package)
 
-    def _add_imports(self, module_name: str, source: str, is_package: bool) -> None:
+    def _imports_of(self, module_name: str, source: str, is_package: bool) -> list[str]:
         package = module_name if is_package else module_name.rpartition(".")[0]
         try:
             imports = find_files_source_depends_on(source, package)
@@ -362,7 +249,7 @@ class PackageExporter:
             self.dependency_graph.add_node(
                 module_name, error=PackagingErrorReason.DEPENDENCY_RESOLUTION_FAILED, error_context=str(error)
             )
-            return
+            return []
         needed: dict[str, None] = {}
         for outer, name in imports:
             # What is imported from a module may be a module itself; then the outer one need not be there.
@@ -370,9 +257,7 @@ class PackageExporter:
                 if self._exists(candidate):
                     needed[candidate] = None
                     break
-        for name in needed:
-            self.dependency_graph.add_edge(module_name, name)
-            self.add_dependency(name)
+        return list(needed)
 
     def _node(self, name: str) -> dict[str, Any]:
         return self.dependency_graph.nodes.get(name, {})
@@ -383,7 +268,7 @@ class PackageExporter:
             del self._node(name)["error"]
         self.dependency_graph.add_node(name, provided=True, **attributes)
 
-    def _pattern_of(self, module_name: str) -> _Pattern | None:
+    def _pattern_of(self, module_name: str) -> Pattern | None:
         return next((p for p in self._patterns if p.group.matches(module_name)), None)
 
     @staticmethod
@@ -404,13 +289,16 @@ class PackageExporter:
             ) from error
 
     def _exists(self, module_name: str) -> bool:
-        try:
-            if names.is_torch(module_name):
+        if names.is_torch(module_name):
+            with contextlib.suppress(ModuleNotFoundError):  # PyTorch may be there, and have it
                 names.module_of(module_name)
-            else:
-                self._import_module(module_name)
+                return True
+        try:
+            self._import_module(module_name)
+        except RecursionError:
+            raise
         except Exception:  # noqa: BLE001 - what cannot be imported here is not needed for what runs here
-            return names.is_torch(module_name) and module_name == "torch"
+            return False
         return True
 
     # --- objects and files ------------------------------------------------------------------------------------
@@ -452,7 +340,7 @@ class PackageExporter:
         PackagePickler(buffer, self.importer, pickle_protocol, self._aside).dump(obj)
         data = buffer.getvalue()
         node = f"<{package}.{resource}>"
-        self._provide(node, action=_Action.INTERN, is_pickle=True)
+        self._provide(node, action=Action.INTERN, is_pickle=True)
         if dependencies:
             self._add_globals(node, data, f"resource - `{resource}` in package `{package}`")
         self._output.write(filename, data)
@@ -464,10 +352,10 @@ class PackageExporter:
         for module_name, found in asked.items():
             self.dependency_graph.add_edge(node, module_name)
             pattern = None if self._is_external_by_itself(module_name) else self._pattern_of(module_name)
-            if pattern is None or pattern.action is not _Action.MOCK:
+            if pattern is None or pattern.action is not Action.MOCK:
                 self.add_dependency(module_name)
                 continue
-            self._provide(module_name, action=_Action.MOCK)
+            self._provide(module_name, action=Action.MOCK)
             self.dependency_graph.add_node(
                 module_name,
                 error=PackagingErrorReason.MOCKED_BUT_STILL_USED,
@@ -520,6 +408,8 @@ class PackageExporter:
 
     @staticmethod
     def _filename(package: str, resource: str) -> str:
+        if not isinstance(package, str):
+            raise TypeError(f"expected the name of a package to be a str, but got {type(package).__name__}")
         return f"{package.replace('.', '/')}/{file_name(resource)}"
 
     def get_unique_id(self) -> str:
@@ -532,21 +422,21 @@ class PackageExporter:
 
     def externed_modules(self) -> list[str]:
         """The modules that stay external, as far as is known, in alphabetical order."""
-        return self._with_action(_Action.EXTERN)
+        return self._with_action(Action.EXTERN)
 
     def interned_modules(self) -> list[str]:
         """The modules that go into the package, as far as is known, in alphabetical order."""
-        return self._with_action(_Action.INTERN)
+        return self._with_action(Action.INTERN)
 
     def mocked_modules(self) -> list[str]:
         """The modules that are mocked, as far as is known, in alphabetical order."""
-        return self._with_action(_Action.MOCK)
+        return self._with_action(Action.MOCK)
 
     def denied_modules(self) -> list[str]:
         """The modules that are denied and needed, as far as is known, in alphabetical order."""
-        return self._with_action(_Action.DENY)
+        return self._with_action(Action.DENY)
 
-    def _with_action(self, action: _Action) -> list[str]:
+    def _with_action(self, action: Action) -> list[str]:
         nodes = self.dependency_graph.nodes.items()
         return sorted(
             name for name, node in nodes if node.get("action") is action and "is_pickle" not in node
@@ -615,13 +505,13 @@ class PackageExporter:
     def _write_modules(self) -> None:
         for name, node in self.dependency_graph.nodes.items():
             action = node["action"]
-            for hook in list(self._hooks.get(action, OrderedDict()).values()):
+            for hook in self.hooks_of(action):
                 hook(self, name)
-            if action in (_Action.MOCK, _Action.KEEP_MOCK) and "_mock.py" not in self._output:
+            if action in (Action.MOCK, Action.KEEP_MOCK) and "_mock.py" not in self._output:
                 self._output.write("_mock.py", (Path(__file__).parent / "_mock.py").read_bytes())
-            if action is _Action.MOCK:
+            if action is Action.MOCK:
                 self._write_source(name, _MOCKED, hasattr(self._import_module(name), "__path__"))
-            elif action is _Action.INTERN and "is_pickle" not in node:
+            elif action is Action.INTERN and "is_pickle" not in node:
                 self._write_source(name, node["source"], node["is_package"])
 
     def _write_source(self, name: str, source: str, is_package: bool) -> None:
@@ -631,7 +521,7 @@ class PackageExporter:
 
     def _externs(self) -> list[str]:
         nodes = self.dependency_graph.nodes.items()
-        return [name for name, node in nodes if node["action"] is _Action.EXTERN]
+        return [name for name, node in nodes if node["action"] is Action.EXTERN]
 
     def _need_open(self, method: str, changes_modules: bool) -> None:
         if not self._output.is_open:

@@ -23,6 +23,7 @@ from fastgrad.package.mangling import Mangler, demangle
 from fastgrad.package.pickling import PackageUnpickler
 from fastgrad.package.records import EXTERN, records_of
 from fastgrad.package.resources import PackageResources
+from fastgrad.serialization.parts import damage_reported
 from fastgrad.serialization.placement import placement_of
 
 _ALWAYS = frozenset(("builtins", "numpy", "numpy.core", "numpy.core._multiarray_umath"))
@@ -77,7 +78,8 @@ class PackageImporter(Importer):
     ) -> None:
         self._records, self.filename = records_of(file_or_buffer)
         self._need_byteorder()
-        self.extern_modules = self._records.read(EXTERN).decode("utf-8").splitlines()
+        with damage_reported():
+            self.extern_modules = self._records.read(EXTERN).decode("utf-8").splitlines()
         for name in self.extern_modules:
             if not module_allowed(name):
                 raise ImportError(
