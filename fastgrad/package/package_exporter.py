@@ -169,11 +169,6 @@ class PackageExporter(Actions):
             Whether modules that it imports are needed, too.
         """
         self._need_open("save_source_string", True)
-        if not isinstance(module_name, str) or not isinstance(src, str):
-            raise TypeError(
-                f"save_source_string(): expected module_name and src to be str, but got {type(module_name).__name__} "
-                f"and {type(src).__name__}"
-            )
         self._add_source(module_name, src, is_package)
         if dependencies:
             self._need(module_name, self._imports_of(module_name, src, is_package))
@@ -238,6 +233,11 @@ class PackageExporter(Actions):
         return self._imports_of(module_name, source, is_package) if dependencies else []
 
     def _add_source(self, module_name: str, source: str, is_package: bool) -> None:
+        if not isinstance(module_name, str) or not isinstance(source, str):
+            raise TypeError(
+                f"expected the name of a module and its source to be str, but got {type(module_name).__name__} and "
+                f"{type(source).__name__}"
+            )
         need_inside(module_name.replace(".", "/"))
         self._provide(module_name, action=Action.INTERN, source=source, is_package=is_package)
 
@@ -486,7 +486,7 @@ class PackageExporter(Actions):
             self._validate()
             self._writing = True
             self._write_modules()
-            self._output.write(EXTERN, "\n".join([*self._externs(), ""]))
+            self._output.write(EXTERN, "\n".join(self._externs()) + "\n")
             self._output.write(".data/python_version", platform.python_version())
         except BaseException as error:
             self._output.abandon(error)

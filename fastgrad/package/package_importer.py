@@ -79,7 +79,8 @@ class PackageImporter(Importer):
         self._records, self.filename = records_of(file_or_buffer)
         self._need_byteorder()
         with damage_reported():
-            self.extern_modules = self._records.read(EXTERN).decode("utf-8").splitlines()
+            lines = self._records.read(EXTERN).decode("utf-8").splitlines()
+        self.extern_modules = [name for name in lines if name]
         for name in self.extern_modules:
             if not module_allowed(name):
                 raise ImportError(
