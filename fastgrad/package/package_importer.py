@@ -10,6 +10,7 @@ import os
 import pickle
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -91,6 +92,7 @@ class PackageImporter(Importer):
         self._external = frozenset(self.extern_modules)
         self._sources = self._modules_of(self._records.names())
         self._mangler = Mangler()
+        weakref.finalize(self, _hide_from_tracebacks, self._mangler.prefix).atexit = False
         self._lock = threading.RLock()
         self._builtins = {**vars(builtins), "__import__": self.__import__}
         # Code of the package finds its importer under the name that it has in PyTorch.
@@ -233,10 +235,12 @@ class PackageImporter(Importer):
         if outer is not None:  # before its code runs: `from . import name` looks there, or in sys.modules
             setattr(outer, last, module)
         spec._initializing = True  # type: ignore[attr-defined] # what Python's message about circular imports asks
+        sys.modules[module.__name__] = module  # where `dataclasses` looks while the code runs
         try:
             if module.__file__ is not None:
-                code = compile(self.get_source(name), module.__file__, "exec", dont_inherit=True)
-                exec(code, vars(module))
+                source = self.get_source(name)
+                _show_in_tracebacks(module.__file__, source)
+                exec(compile(source, module.__file__, "exec", dont_inherit=True), vars(module))
         except BaseException:
             del self.modules[name]
             if outer is not None and getattr(outer, last, None) is module:
@@ -244,6 +248,7 @@ class PackageImporter(Importer):
             raise
         finally:
             spec._initializing = False  # type: ignore[attr-defined]
+            sys.modules.pop(module.__name__, None)
         return module
 
     def _made(self, name: str) -> tuple[ModuleType, ModuleSpec]:
@@ -262,8 +267,6 @@ class PackageImporter(Importer):
         )
         if is_package:
             module.__path__ = []
-        if file:
-            linecache.lazycache(module.__file__ or "", vars(module))  # for tracebacks and `inspect.getsource`
         return module, spec
 
     def get_source(self, module_name: str) -> str:
@@ -411,6 +414,16 @@ class PackageImporter(Importer):
 
     def __repr__(self) -> str:
         return f"<PackageImporter {self.id()} of {self.filename}>"
+
+
+def _show_in_tracebacks(file: str, source: str) -> None:
+    # By content: what `linecache.lazycache` keeps would keep the importer, and so all of its modules.
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+
+
+def _hide_from_tracebacks(prefix: str) -> None:
+    for file in [file for file in linecache.cache if file.startswith(prefix + ".")]:
+        linecache.cache.pop(file, None)
 
 
 def file_name(resource: Any) -> str:

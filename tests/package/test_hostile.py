@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
+import linecache
 import pickle
 import random
 import sys
 import types
+import weakref
 import zipfile
 
 import pytest
@@ -215,6 +218,30 @@ def test_an_exporter_that_is_dropped(tmp_path):
     exporter.save_text("res", "a.txt", "x")
     del exporter
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_importer_that_is_dropped():
+    importer = PackageImporter(
+        write(lambda e: e.save_source_string("m", "import fastgrad as fg\nx = fg.ones(3)"))
+    )
+    file = importer.import_module("m").__file__
+    alive = weakref.ref(importer)
+    assert file in linecache.cache
+    del importer
+    gc.collect()
+    assert alive() is None
+    assert file not in linecache.cache
+
+
+def test_dataclasses():
+    source = (
+        "from __future__ import annotations\nimport dataclasses\n\n\n@dataclasses.dataclass\nclass Point:\n"
+        "    x: int\n    y: int = 2\n"
+    )
+    importer = PackageImporter(write(lambda e: e.save_source_string("m", source)))
+    module = importer.import_module("m")
+    assert module.Point(1) == module.Point(1, 2)
+    assert module.__name__ not in sys.modules
 
 
 def test_long_chains_of_imports():
