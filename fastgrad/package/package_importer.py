@@ -216,12 +216,13 @@ class PackageImporter(Importer):
             if self._is_external(name) or (name in _ALWAYS and name not in self._sources):
                 module = names.module_of(name) if names.is_torch(name) else importlib.import_module(name)
                 self.modules[name] = module
-                if outer is not None:
-                    setattr(outer, name.rpartition(".")[2], module)
-                return module
-            return self._run(name, outer)
+            else:
+                module = self._run(name)
+            if outer is not None:
+                setattr(outer, name.rpartition(".")[2], module)
+            return module
 
-    def _run(self, name: str, outer: Any) -> ModuleType:
+    def _run(self, name: str) -> ModuleType:
         """Make a module of the package and run its code."""
         if name not in self._sources:
             raise ModuleNotFoundError(
@@ -231,11 +232,9 @@ class PackageImporter(Importer):
             )
         module, spec = self._made(name)
         self.modules[name] = module
-        last = name.rpartition(".")[2]
-        if outer is not None:  # before its code runs: `from . import name` looks there, or in sys.modules
-            setattr(outer, last, module)
         spec._initializing = True  # type: ignore[attr-defined] # what Python's message about circular imports asks
-        sys.modules[module.__name__] = module  # where `dataclasses` looks while the code runs
+        # While the code runs, `dataclasses` looks there, and `from . import name` of others that this one imports.
+        sys.modules[module.__name__] = module
         try:
             if module.__file__ is not None:
                 source = self.get_source(name)
@@ -243,8 +242,6 @@ class PackageImporter(Importer):
                 exec(compile(source, module.__file__, "exec", dont_inherit=True), vars(module))
         except BaseException:
             del self.modules[name]
-            if outer is not None and getattr(outer, last, None) is module:
-                delattr(outer, last)
             raise
         finally:
             spec._initializing = False  # type: ignore[attr-defined]
@@ -306,10 +303,17 @@ class PackageImporter(Importer):
             elif not hasattr(module, name):
                 inside = f"{full}.{name}"
                 try:
-                    self._load(inside)
+                    found = self._load(inside)
                 except ModuleNotFoundError as error:
                     if error.name != inside:  # else Python says that the name cannot be imported
                         raise
+                    continue
+                # The module outside may have been made anew; one that is still running is found in sys.modules.
+                if (
+                    getattr(module, "__loader__", None) is self
+                    and f"{module.__name__}.{name}" not in sys.modules
+                ):
+                    setattr(module, name, found)
 
     # --- what modules hold besides code -----------------------------------------------------------------------
 
