@@ -13,15 +13,14 @@ import pickle
 from types import ModuleType
 from typing import Any
 
-import fastgrad
 from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.module_names import pytorch_names
 from fastgrad.package import tensors
 from fastgrad.package.importer import attribute
 
-_LAYERS = "torch.nn.modules"
-_NAMESPACES = ("nn", "nn.functional", "")  # whose public names are written as PyTorch's
+_PACKAGES = ("torch.nn.modules", "torch.optim")  # some of what is in them is in files of other names here
+_NAMESPACES = ("nn", "nn.functional", "optim", "")  # whose public names are written as PyTorch's
 
 
 def is_torch(name: str) -> bool:
@@ -37,19 +36,26 @@ def module_of(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (own == error.name or own.startswith(error.name + ".")):
             raise
-    if name.startswith(_LAYERS + "."):  # some layers are in files of other names
-        return importlib.import_module("fastgrad.nn.modules")
+    package = _package_of(name)
+    if package is not None:
+        return package
     raise ModuleNotFoundError(
         f"No module named {name!r}: in a package PyTorch's names mean fastgrad's, and there is no {own}",
         name=name,
     )
 
 
+def _package_of(name: str) -> ModuleType | None:
+    found = next((package for package in _PACKAGES if name.startswith(package + ".")), None)
+    return module_of(found) if found else None
+
+
 def object_of(module: ModuleType, module_name: str, name: str) -> Any:
     """What a pickle means by a name in a module, which has been imported; UnpicklingError if it is missing."""
-    for place in (module, fastgrad.nn.modules) if module_name.startswith(_LAYERS) else (module,):
+    for place in (module, _package_of(module_name)):
         with contextlib.suppress(AttributeError):
-            return attribute(place, name)
+            if place is not None:
+                return attribute(place, name)
     like = ", which fastgrad does not have" if is_torch(module_name) else ""
     raise pickle.UnpicklingError(f"the pickle asks for {module_name}.{name}{like or ', which is not there'}")
 

@@ -163,6 +163,34 @@ def test_state_of_a_model_goes_on_training():
     np.testing.assert_allclose(here.weight.detach().numpy(), model.weight.detach().numpy(), rtol=1e-5)
 
 
+OPTIMIZERS = {
+    "SGD": {"momentum": 0.9}, "Adam": {"amsgrad": True}, "AdamW": {}, "NAdam": {}, "RAdam": {}, "Adamax": {},
+    "Rprop": {}, "RMSprop": {"momentum": 0.5}, "Adagrad": {}, "Adadelta": {}, "ASGD": {}, "Adafactor": {}, "Muon": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "target"), WAYS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_go_on(name, source, target):
+    lib, other = (both()[library][0] for library in (source, target))
+    parameter = lib.nn.Parameter(lib.ones(2, 2))
+    optimizer = getattr(lib.optim, name)([parameter], lr=0.1, **OPTIMIZERS[name])
+
+    def step(parameter, optimizer):
+        optimizer.zero_grad()
+        (parameter * parameter * parameter).sum().backward()
+        optimizer.step()
+
+    step(parameter, optimizer)
+    found, again = moved(source, target, [parameter, optimizer])
+    assert type(again) is getattr(other.optim, name)
+    assert again.param_groups[0]["params"][0] is found
+    for _ in range(2):
+        step(parameter, optimizer)
+        step(found, again)
+    np.testing.assert_allclose(found.detach().numpy(), parameter.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+
 # --- random projects ---------------------------------------------------------------------------------------------
 
 NAMES = ["rp", "rp.a", "rp.b", "rp.sub", "rp.sub.c", "rp.sub.d", "rp_other"]
