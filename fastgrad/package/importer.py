@@ -103,7 +103,7 @@ def attribute(module: Any, name: str) -> Any:
 def _has(module: Any, name: str, obj: Any) -> bool:
     try:
         return attribute(module, name) is obj
-    except AttributeError:
+    except Exception:  # noqa: BLE001 - modules may answer for any name, and raise what they like
         return False
 
 

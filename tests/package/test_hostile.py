@@ -187,10 +187,13 @@ def test_wrong_arguments_of_saving():
             call()
 
 
-def test_classes_that_lie():
+def test_classes_and_modules_that_lie(monkeypatch):
     class Liar:
         __module__ = 5
 
+    answering = types.ModuleType("answering")
+    answering.__getattr__ = lambda name: 1 / 0
+    monkeypatch.setitem(sys.modules, "answering", answering)
     with pytest.raises(pickle.PicklingError, match="was not found as"):
         write(lambda e: e.save_pickle("res", "a.pkl", Liar()))
     assert not fg.package.is_from_package(Liar())
