@@ -1,4 +1,5 @@
-"""What the wheel gets besides the sources: object code, compiled for the machine that builds it.
+"""What the wheel gets besides the sources: the pages of the documentation, if ``bash .ci/docs`` has built them, and
+object code, compiled for the machine that builds it.
 
 ``pip install`` builds a wheel on the machine that it installs to, so a first program finds the runtime and the kernels
 that it needs compiled. They are looked up by everything that they depend on, the processor included: elsewhere they are
@@ -24,8 +25,13 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     _scratch = ""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the compiled code to what the wheel holds; an editable installation has none."""
-        if version == "editable" or os.environ.get("FASTGRAD_BUILD") == "pure":
+        """Add pages and compiled code to what the wheel holds; an editable installation has none."""
+        if version == "editable":
+            return
+        site = Path(self.root, "build", "site")
+        if Path(site, "index.html").is_file():
+            build_data["force_include"][str(site)] = "fastgrad/site"
+        if os.environ.get("FASTGRAD_BUILD") == "pure":
             return
         self._scratch = tempfile.mkdtemp(prefix="fastgrad-build-")
         cache = Path(self._scratch, "cache")

@@ -1,4 +1,4 @@
-"""The command ``fastgrad``: ``demo``, ``doctor`` and ``warmup``.
+"""The command ``fastgrad``: ``demo``, ``docs``, ``doctor`` and ``warmup``.
 
 Importing this module is cheap; every command imports what it needs when it runs.
 """
@@ -22,6 +22,10 @@ DEMO_PACKAGES = {"matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-
 EPILOG = f"""\
 exit codes: {EXIT_OK} success, {EXIT_FAILURE} failure, {EXIT_USAGE} wrong usage, \
 {EXIT_MISSING_EXTRA} an optional package is missing, {EXIT_INTERRUPTED} interrupted"""
+
+
+# The pages that the build hook puts into wheels, and those that a clone has built.
+SITES = (Path(__file__).parent / "site", Path(__file__).parents[1] / "build" / "site")
 
 
 class CommandError(Exception):
@@ -86,6 +90,14 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--device", default="cpu", help="cpu, or cuda for an NVIDIA GPU (default: %(default)s)")
     demo.add_argument("--quick", action="store_true", help="5 epochs and a rougher timing of the hooks")
     demo.set_defaults(command=_demo)
+
+    docs = commands.add_parser(
+        "docs",
+        help="open the documentation",
+        description="Open the pages that came with this installation in a browser, and print where they are.",
+    )
+    docs.add_argument("--path", action="store_true", help="print where the pages are, and open nothing")
+    docs.set_defaults(command=_docs)
 
     doctor = commands.add_parser(
         "doctor",
@@ -173,6 +185,23 @@ def _demo(arguments: argparse.Namespace) -> None:
         app.run(settings, report, timing_rounds=3 if arguments.quick else 15)
     except (OSError, ValueError) as error:
         raise CommandError(str(error)) from error
+
+
+def _docs(arguments: argparse.Namespace) -> None:
+    page = next((site / "index.html" for site in SITES if (site / "index.html").is_file()), None)
+    if page is None:
+        raise CommandError(
+            "this installation came without the pages of the documentation; in a clone of the repository,\n"
+            "    bash .ci/docs\n"
+            f"builds them, and pip install . then brings them along. Looked in {' and '.join(map(str, SITES))}"
+        )
+    print(page)
+    if arguments.path:
+        return
+    import webbrowser
+
+    if not webbrowser.open(page.as_uri()):
+        raise CommandError("found no browser to open the page with; open the file that is named above")
 
 
 def _existing_device(name: str) -> str:

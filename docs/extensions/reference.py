@@ -37,7 +37,7 @@ TOPICS = {
     "least_squares",
     "Networks": "functional activations dropout native shuffling recurrent",
 }
-"""Pages of functions of the package, by the modules that define them; what is left stands on the page of the package."""
+"""Pages of functions of the package, by the modules that define them; what is left stands on that of the package."""
 TOPIC_OF = {module: topic for topic, modules in TOPICS.items() for module in modules.split()}
 
 NAPOLEON = Config(
@@ -116,7 +116,8 @@ def _written(parameter: inspect.Parameter) -> inspect.Parameter:
     """A parameter whose annotation and default can be read as code."""
     default, annotation = parameter.default, parameter.annotation
     if default is not parameter.empty and type(default) not in (int, float, bool, str, type(None), tuple):
-        default = _Literally(getattr(default, "__name__", "..."))
+        plain = re.fullmatch(r"[A-Za-z][\w.]*", repr(default))  # such as a dtype
+        default = _Literally(plain[0] if plain else getattr(default, "__name__", "..."))
     if annotation is not parameter.empty:
         annotation = _Literally(_type_text(annotation))
     return parameter.replace(default=default, annotation=annotation)
@@ -194,7 +195,12 @@ def members(of: type, module: str, inside: str) -> Iterator[list[str]]:
         elif callable(call) and not isinstance(call, type):
             forms = signatures(call, module, f"{inside}.{name}", method=not isinstance(value, staticmethod))
             option = {classmethod: [":classmethod:"], staticmethod: [":staticmethod:"]}.get(type(value), [])
-            yield directive("method", name, forms, described(call, "method"), *option)
+            if of is fastgrad.Tensor and _is_function(getattr(fastgrad, name, None)):
+                body = [*described(call, "method"), ""]
+                body = [*body[: body.index("")], "", f"See `fastgrad.{name}`."]  # which says the rest
+            else:
+                body = described(call, "method")
+            yield directive("method", name, forms, body, *option)
 
 
 def entry(module: types.ModuleType, name: str) -> list[str]:

@@ -42,7 +42,7 @@ def test_version(capsys):
 def test_module_is_the_command():
     result = run("-m", "fastgrad", "--help")
     assert result.returncode == 0
-    assert all(command in result.stdout for command in ("demo", "doctor", "warmup", "exit codes"))
+    assert all(command in result.stdout for command in ("demo", "docs", "doctor", "warmup", "exit codes"))
 
 
 def test_importing_the_command_is_cheap():
@@ -182,3 +182,36 @@ def test_warmup_needs_a_cache_that_it_can_write(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(flags, "CACHE", str(tmp_path / "file"))
     assert cli.main(["warmup"]) == cli.EXIT_FAILURE
     assert "fastgrad: warmup(): compiled code cannot be kept: " in capsys.readouterr().err
+
+
+def test_docs_opens_the_pages(monkeypatch, tmp_path, capsys):
+    page = tmp_path / "site" / "index.html"
+    page.parent.mkdir()
+    page.touch()
+    opened: list[str] = []
+    monkeypatch.setattr(cli, "SITES", (tmp_path / "nowhere", page.parent))
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    assert cli.main(["docs", "--path"]) == cli.EXIT_OK
+    assert opened == []
+    assert cli.main(["docs"]) == cli.EXIT_OK
+    assert opened == [page.as_uri()]
+    assert capsys.readouterr().out == f"{page}\n" * 2
+
+
+def test_docs_without_a_browser_names_the_file(monkeypatch, tmp_path, capsys):
+    (tmp_path / "index.html").touch()
+    monkeypatch.setattr(cli, "SITES", (tmp_path,))
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    assert cli.main(["docs"]) == cli.EXIT_FAILURE
+    printed = capsys.readouterr()
+    assert printed.out == f"{tmp_path / 'index.html'}\n"
+    assert "found no browser" in printed.err
+
+
+def test_docs_that_are_not_there_say_how_to_build_them(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(cli, "SITES", (tmp_path,))
+    for arguments in (["docs"], ["docs", "--path"]):
+        assert cli.main(arguments) == cli.EXIT_FAILURE
+        message = capsys.readouterr().err
+        assert "bash .ci/docs" in message
+        assert str(tmp_path) in message
