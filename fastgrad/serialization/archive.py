@@ -9,26 +9,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import os
 import pickle
-import struct
 import zipfile
-from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from fastgrad import dtypes
 from fastgrad.functions.storage import Storage
 from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
+from fastgrad.serialization.parts import Memories, Parts, Placement, write_part
+from fastgrad.serialization.restricted import OWN, Load
 
 VERSION = "1"
 _VERSION_ENTRY, _OBJECT_ENTRY, _DATA = "version", "data.pkl", "data/"
 _DTYPES = {dtypes.of_code(code).name: dtypes.of_code(code) for code in SUPPORTED_DTYPES}
-_MAGIC = b"PK\x03\x04"
-
-Placement = Callable[[Storage, str], Storage]
-"""From a memory on the CPU and the name of the device where it was, the memory where it shall be."""
 
 
 class _Pickler(pickle.Pickler):
@@ -52,132 +46,49 @@ def write(file: IO[bytes], obj: Any, protocol: int) -> None:
     pickler = _Pickler(pickled, protocol)
     pickler.dump(obj)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        # An entry has the time of its ZipInfo, which is fixed: the same object gives the same bytes.
-        archive.writestr(zipfile.ZipInfo(_VERSION_ENTRY), VERSION)
-        archive.writestr(zipfile.ZipInfo(_OBJECT_ENTRY), pickled.getvalue())
+        write_part(archive, _VERSION_ENTRY, VERSION.encode())
+        write_part(archive, _OBJECT_ENTRY, pickled.getvalue())
         for storage, key in pickler.storages.items():
-            archive.writestr(zipfile.ZipInfo(_DATA + key), storage.buffer)  # type: ignore[arg-type]
+            write_part(archive, _DATA + key, storage.buffer)
 
 
-def read(file: IO[bytes], placement: Placement, load: Callable[[bytes, Callable[[Any], Any]], Any]) -> Any:
-    """Read the object of a file that is open for reading.
+def read(parts: Parts, placement: Placement, load: Load) -> Any:
+    """Read the object of an archive.
 
     Parameters
     ----------
-    file : file object
+    parts : Parts
     placement : callable
     load : callable
-        Makes the object from its pickle and from the function that gives the object of a persistent id.
+        Makes the object from its pickle, the function that gives the object of a persistent id, and the vocabulary.
 
     Raises
     ------
-    EOFError
-        If the file is empty.
     pickle.UnpicklingError
-        If it is no file of `write`.
+        If its pickle is none of `write`.
     RuntimeError
         If it is damaged, or of a later version.
     """
-    start = file.tell()
-    magic = file.read(len(_MAGIC))
-    size = file.seek(0, os.SEEK_END) - start
-    file.seek(start)
-    if not magic:
-        raise EOFError("Ran out of input: the file is empty")
-    if magic != _MAGIC:
-        raise pickle.UnpicklingError(
-            "not a file that fastgrad.save has written; a file of the safetensors format must have a name that ends "
-            "in .safetensors"
-        )
-    with contextlib.ExitStack() as stack:
-        with _damage_reported():
-            archive = stack.enter_context(zipfile.ZipFile(file))
-        reader = _Reader(archive, size, placement)
-        return load(reader.read(_OBJECT_ENTRY), reader.persistent_load)
-
-
-@contextlib.contextmanager
-def _damage_reported() -> Iterator[None]:
-    """Turn what `zipfile` raises for a damaged archive into one exception."""
-    try:
-        yield
-    except (
-        zipfile.BadZipFile,
-        struct.error,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        EOFError,
-    ) as e:
+    version = parts.read(_VERSION_ENTRY).decode("ascii", "replace")
+    if version != VERSION:
         raise RuntimeError(
-            f"the file is corrupted: {e}. It may not have been written or transferred to its end, or was changed since."
-        ) from e
+            f"{parts.what} has version {version!r} of the format, but this fastgrad reads version {VERSION!r}; "
+            "update it"
+        )
+    memories = Memories(placement)
 
-
-class _Reader:
-    """The parts of an archive, read when they are asked for. None is trusted to have the size that it says."""
-
-    def __init__(self, archive: zipfile.ZipFile, size: int, placement: Placement) -> None:
-        self.archive = archive
-        self.placement = placement
-        self.storages: dict[str, Storage] = {}
-        self.entries = {info.filename: info for info in archive.infolist()}
-        with _damage_reported():
-            if sum(info.file_size for info in archive.infolist()) > size:
-                raise ValueError("its parts are larger than the whole")
-        if any(name.endswith("/data.pkl") for name in self.entries):
-            raise pickle.UnpicklingError(
-                "the file was written by torch.save, whose format fastgrad does not read; in PyTorch, save the tensors "
-                "with safetensors.torch.save_file and load that file"
-            )
-        version = self.read(_VERSION_ENTRY).decode("ascii", "replace")
-        if version != VERSION:
-            raise RuntimeError(
-                f"the file has version {version!r} of the format, but this fastgrad reads version {VERSION!r}; "
-                "update it"
-            )
-
-    def read(self, name: str) -> bytes:
-        with _damage_reported():
-            return self.archive.read(self.entry(name))
-
-    def entry(self, name: str) -> zipfile.ZipInfo:
-        if name not in self.entries:
-            raise ValueError(f"it has no part {name!r}")
-        info = self.entries[name]
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            raise ValueError(f"its part {name!r} is compressed")
-        return info
-
-    def persistent_load(self, pid: Any) -> Storage:
+    def persistent_load(pid: Any) -> Storage:
         """The memory that a persistent id means, read at its first occurrence."""
         if type(pid) is not tuple or [type(part) for part in pid] != [str, str, str, str, int]:
             raise pickle.UnpicklingError("a persistent id is none of a storage")
         kind, dtype_name, key, location, count = pid
         if kind != "storage":
             raise pickle.UnpicklingError(f"a persistent id is of a {kind!r} and not of a storage")
-        if key not in self.storages:
-            if dtype_name not in _DTYPES:
-                raise pickle.UnpicklingError(
-                    f"storage {key!r} is of the dtype {dtype_name!r}, which is not supported"
-                )
-            self.storages[key] = self.placement(self.fill(_DTYPES[dtype_name], key, count), location)
-        found = self.storages[key]
-        if (found.flat.dtype.name, found.flat.numel()) != (dtype_name, count):
-            raise pickle.UnpicklingError(f"two descriptions of storage {key!r} differ")
-        return found
+        if dtype_name not in _DTYPES:
+            raise pickle.UnpicklingError(
+                f"storage {key!r} is of the dtype {dtype_name!r}, which is not supported"
+            )
+        dtype = _DTYPES[dtype_name]
+        return memories.get(key, dtype, count, location, lambda: parts.memory(_DATA + key, key, dtype, count))
 
-    def fill(self, dtype: dtypes.dtype, key: str, count: int) -> Storage:
-        """New memory with the bytes of a part."""
-        with _damage_reported():
-            info = self.entry(_DATA + key)
-            if info.file_size != count * dtype.itemsize:
-                raise ValueError(
-                    f"storage {key!r} has {info.file_size} bytes instead of {count} elements of {dtype.itemsize}"
-                )
-            storage = Storage.empty(dtype, count)
-            with self.archive.open(info) as source:
-                if source.readinto(storage.buffer) != info.file_size:  # type: ignore[attr-defined]
-                    raise ValueError(f"storage {key!r} ends early")
-        return storage
+    return load(parts.read(_OBJECT_ENTRY), persistent_load, OWN)
