@@ -111,6 +111,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "library",
         "nn",
         "optim",
+        "overrides",
         "profiler",
         "serialization",
         "signal",

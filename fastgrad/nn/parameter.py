@@ -8,6 +8,7 @@ from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.tensor import Tensor
+from fastgrad.tensor.subclasses import disabled_torch_function
 
 if TYPE_CHECKING:
     _TensorType = type
@@ -74,6 +75,7 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_torch_function
     mark = "_is_param"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:

@@ -99,6 +99,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def _elements(self) -> _np.ndarray: ...
     _grad: _Any
     def _is_view(self) -> _bool: ...
+    _make_subclass: _Any
     _post_accumulate_grad_hooks: _Any
     def _scalar(self) -> _Tensor: ...
     def _set_post_accumulate_grad_hook(self, hook: _Any) -> None:
@@ -241,6 +242,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `as_strided`, for tensors that require no gradient."""
     def as_strided_scatter(self, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
         r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
+    def as_subclass(self, cls: _type) -> _Tensor:
+        r"""A tensor of a subclass over the same memory and with the same history."""
     def asin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     def asin_(self) -> _Tensor:
