@@ -7,7 +7,8 @@ Note [Overrides]: plain tensors pay nothing for this, because nothing looks at o
 - Functions of modules, such as ``fastgrad.add``, are replaced by `Overridable` objects when the first such class is
   made, the first mode is entered or a program calls `install`: in their modules and wherever a program has imported
   them to. From then on a call with plain tensors costs a look at the types of its arguments.
-- While a mode is on, in any thread, `Tensor` itself has the methods that ask.
+  So do methods of `Tensor` that take other tensors, such as ``mul``: these may be of such a class.
+- While a mode is on, in any thread, `Tensor` itself has all the methods that ask, and operators.
 
 An `Overridable` is equal to the function that it stands for, so that tables of functions work that were made before.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -348,7 +350,9 @@ _NEVER = frozenset(("as_subclass",))
 def _names() -> Iterator[str]:
     """The methods and properties of `Tensor` that can be overridden."""
     for name in dir(Tensor):
-        if (name[0] != "_" and name not in _NEVER) or name in _SPECIAL:
+        if ((name[0] != "_" and name not in _NEVER) or name in _SPECIAL) and hasattr(
+            _static(name), "__get__"
+        ):
             yield name
 
 
@@ -393,6 +397,22 @@ def _rows(self: Any) -> Any:
     return iter(self.unbind(0))
 
 
+_TENSORS = frozenset(
+    """
+    other others tensor tensors tensor1 tensor2 mask index indices source src exponent mat1 mat2 mat vec vec1 vec2
+    batch1 batch2 end weight min max value values test_elements boundaries input2 v2 A x q repeats
+    """.split()  # noqa: SIM905 - a list of words
+)
+"""What arguments are called that may be other tensors."""
+
+
+def _arguments(method: Any) -> Iterable[str]:
+    try:
+        return list(inspect.signature(method).parameters)[1:]
+    except ValueError:  # of compiled code
+        return ()
+
+
 class _Methods:
     """The methods that ask, and whether `Tensor` has them: while a mode is on in any thread."""
 
@@ -400,6 +420,18 @@ class _Methods:
         self.asking = {name: _asking(name) for name in _names()}
         self.own = {name: Tensor.__dict__[name] for name in self.asking if name in Tensor.__dict__}
         self.users = 0
+
+    def keep(self) -> None:
+        """Leave those to `Tensor` that take other tensors."""
+        with _lock:
+            for name, method in self.asking.items():
+                if (
+                    isinstance(method, Overridable)
+                    and name[0] != "_"
+                    and not _TENSORS.isdisjoint(_arguments(method))
+                ):
+                    self.own[name] = method
+                    setattr(Tensor, name, method)
 
     def take(self) -> None:
         """Give them to `Tensor`."""
@@ -422,7 +454,7 @@ class _Methods:
 
 
 _METHODS_OF_TENSOR = _Methods()
-_ASKING: Any = type(Tensor)(
+_ASKING: Any = type(
     "Tensor",
     (Tensor,),
     {"__slots__": (), "__module__": __name__, "__hash__": Tensor.__hash__, "__iter__": _rows}
@@ -512,6 +544,7 @@ def install() -> None:
         for key, value in list(known.items()):
             if type(value) in (FunctionType, Planned) and id(value) in asking:
                 known[key] = asking[id(value)]
+    _METHODS_OF_TENSOR.keep()
 
 
 def _public_names() -> tuple[str, ...]:
@@ -556,7 +589,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function that ``__torch_function__`` got is a method or a property of `Tensor`."""
-    return func.__name__ in ("__get__", "__set__") or func in get_overridable_functions()[Tensor]
+    return str(resolve_name(func)).startswith("fastgrad.Tensor.")
 
 
 def resolve_name(f: Any) -> str | None:
@@ -568,15 +601,25 @@ def resolve_name(f: Any) -> str | None:
     >>> fg.overrides.resolve_name(fg.Tensor.add), fg.overrides.resolve_name(fg.nn.functional.relu)
     ('fastgrad.Tensor.add', 'fastgrad.nn.functional.relu')
     """
-    for name in _names():
-        own = getattr(Tensor, name)
-        for shown, method in ((name, own), (f"{name}.__get__", getattr(own, "__get__", None))):
-            if method is not None and (callable(own) is (method is own)) and method == f:
-                return f"fastgrad.Tensor.{shown}"
+    install()
+    if type(f) is Overridable and f._method:
+        return f"fastgrad.Tensor.{f._method}"
     for module, names in sorted(_public_functions().items(), key=lambda pair: -len(pair[0].__name__)):
         for name in names:
-            if getattr(module, name) == f:
+            if getattr(module, name) is f:
                 return f"{module.__name__}.{name}"
+    for name in _names():
+        own = getattr(Tensor, name)
+        for shown, method in (
+            ((name, own),)
+            if callable(own)
+            else (
+                (f"{name}.__get__", own.__get__),
+                (f"{name}.__set__", own.__set__),
+            )
+        ):
+            if method == f:
+                return f"fastgrad.Tensor.{shown}"
     return None
 
 
