@@ -26,6 +26,7 @@ from typing import Any
 
 from fastgrad.functions.argument_names import BETWEEN
 from fastgrad.functions.public import PACKAGE
+from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.native.build.loader import Planned
 from fastgrad.nn.parameter import Parameter
 from fastgrad.tensor import Size, Tensor
@@ -55,6 +56,7 @@ _PLAIN = frozenset(
     (Tensor, Parameter, Size, int, float, bool, complex, str, bytes, type(None), slice, range, dict)
 )
 _SEQUENCES = (tuple, list)
+_OF_DATA = ("tensor", "as_tensor", "asarray")  # whose lists are long, and hold numbers
 
 
 class _State(threading.local):
@@ -73,8 +75,11 @@ _lock = threading.RLock()
 # --- asking ----------------------------------------------------------------------------------------------------
 
 
-def _overloaded(arguments: Iterable[Any]) -> list[Any]:
-    """Those of arguments whose classes want to be asked, in the order in which they are: subclasses first."""
+def _overloaded(arguments: Iterable[Any], sequences: tuple[type, ...] = _SEQUENCES) -> list[Any]:
+    """Those of arguments whose classes want to be asked, in the order in which they are: subclasses first.
+
+    Arguments of the classes `sequences` are looked into.
+    """
     found: list[Any] = []
     if _state.without_classes:
         return found
@@ -82,7 +87,7 @@ def _overloaded(arguments: Iterable[Any]) -> list[Any]:
         kind = type(a)
         if kind in _PLAIN:
             continue
-        for item in a if kind in _SEQUENCES else (a,):
+        for item in a if kind in sequences else (a,):
             kind = type(item)
             if kind not in _PLAIN and all(kind is not type(f) for f in found):
                 ask = getattr(kind, "__torch_function__", None)
@@ -119,6 +124,10 @@ def _ask(func: Any, found: Sequence[Any], args: tuple[Any, ...], kwargs: dict[st
     )
 
 
+def _itself(function: Any) -> Any:
+    return function
+
+
 class Overridable:
     """A public function that asks modes and the classes of its arguments before it runs.
 
@@ -130,6 +139,7 @@ class Overridable:
     def __init__(self, function: Any, name: str = "") -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self._sequences = () if function.__name__ in _OF_DATA else _SEQUENCES
         self._method = name  # of `Tensor` that is overridden; nothing for functions of modules
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +150,7 @@ class Overridable:
                     break
             else:  # most calls
                 return self.function(*args)
-        found = _overloaded((*args, *kwargs.values()) if kwargs else args)
+        found = _overloaded((*args, *kwargs.values()) if kwargs else args, self._sequences)
         if not found and not _modes():
             return self.function(*args, **kwargs)
         return _ask(getattr(Tensor, self._method) if self._method else self, found, args, kwargs)
@@ -157,8 +167,8 @@ class Overridable:
     def __repr__(self) -> str:
         return f"<function {self.__qualname__}>"
 
-    def __reduce__(self) -> str:
-        return self.__qualname__
+    def __reduce__(self) -> Any:
+        return _itself, (self.function,)
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -623,4 +633,5 @@ def resolve_name(f: Any) -> str | None:
     return None
 
 
+__getattr__ = _getattr_of(__name__)
 BETWEEN.add(Overridable.__call__.__code__)

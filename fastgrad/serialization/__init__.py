@@ -89,7 +89,7 @@ def save(
     {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     _need_pickle("save", pickle_module)
-    if format is not None and format not in _PROTOCOLS:
+    if format is not None and format not in list(_PROTOCOLS):
         raise ValueError(
             f"save(): expected format to be None or one of {', '.join(_PROTOCOLS)}, but got {format!r}"
         )

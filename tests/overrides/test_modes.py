@@ -245,6 +245,16 @@ def test_functions_that_a_program_imported_before():
         del sys.modules["a_program"]
 
 
+def test_pickles_of_functions():
+    import copy
+    import pickle
+
+    overrides.install()
+    for function in (fg.exp, fg.sum, fg.nn.functional.relu):
+        assert pickle.loads(pickle.dumps(function)) == function
+        assert copy.deepcopy(function) == function
+
+
 def test_keywords_that_come_late():
     class Sub(fg.Tensor):
         pass

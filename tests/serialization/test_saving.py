@@ -383,6 +383,8 @@ def test_what_is_not_supported(tmp_path: Path):
         fg.load(io.BytesIO(), pickle_module=io)
     with pytest.raises(ValueError, match=r"format to be None or one of .*'pickle'"):
         fg.save(1, io.BytesIO(), format="pickle")
+    with pytest.raises(ValueError, match="format to be None or one of"):
+        fg.save(1, io.BytesIO(), format=[])
     with pytest.raises(ValueError, match="pickle_protocol to be 2, but got 4"):
         fg.save(1, io.BytesIO(), pickle_protocol=4, format="torch")
     with pytest.raises(ValueError, match="format='safetensors' needs a path"):
