@@ -20,6 +20,7 @@ from types import FunctionType
 from typing import IO, Any
 
 from fastgrad import dtypes
+from fastgrad.functions.memory_format import strided
 from fastgrad.functions.storage import Storage, rebuild
 from fastgrad.nn.parameter import Parameter
 from fastgrad.places import device
@@ -148,6 +149,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
             return codecs.encode, (obj.decode("latin1"), "latin1")
         if type(obj) is device:
             return device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if obj is strided:
+            return torch_names.get_layout, ("torch.strided",)
         if type(obj) is Size:
             return Size, (tuple(obj),)
         if type(obj) in (dtypes.dtype, StorageKind):

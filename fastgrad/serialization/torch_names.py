@@ -175,7 +175,8 @@ def _bytearray(data: Any = b"") -> bytearray:
     return bytearray(data)
 
 
-def _layout(name: Any) -> Any:
+def get_layout(name: Any) -> Any:
+    """The layout of a name."""
     if name != "torch.strided":
         raise TypeError(f"the layout {name!r} has no counterpart here; save dense tensors")
     return strided
@@ -194,7 +195,7 @@ _MADE: list[tuple[str, Any, Callable[..., Any]]] = [
     *((name, function, function) for name, function in _REBUILDERS.items()),
     ("torch.Size", Size, size),
     ("torch.device", device, _device),
-    ("torch.serialization._get_layout", _layout, _layout),
+    ("torch.serialization._get_layout", get_layout, get_layout),
     ("collections.OrderedDict", OrderedDict, _ordered),
     ("collections.Counter", Counter, of_types(Counter, dict)),
     ("__builtin__.set", set, _set),

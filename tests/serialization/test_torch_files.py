@@ -109,7 +109,7 @@ def content(lib: Any) -> dict[str, Any]:
         "counter": Counter("aab"),
         "set": {1, 2},
         "size": lib.Size([1, 2]),
-        "places": [lib.device("cpu"), lib.device("cuda", 1), lib.float32, lib.int64],
+        "places": [lib.device("cpu"), lib.device("cuda", 1), lib.float32, lib.int64, lib.strided],
     }
 
 
