@@ -106,8 +106,6 @@ class Overridable:
     It is equal to that function, and hashes like it.
     """
 
-    __qualname__: str
-
     def __init__(self, function: Any, name: str = "") -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -137,7 +135,7 @@ class Overridable:
         return hash(self.function)
 
     def __repr__(self) -> str:
-        return f"<function {self.__qualname__}>"
+        return repr(self.function)
 
     def __reduce__(self) -> Any:
         return _itself, (self.function,)
