@@ -11,7 +11,7 @@ from typing import Any
 
 from fastgrad.functions.public import PACKAGE
 from fastgrad.native.build.loader import Planned
-from fastgrad.overrides.asking import Overridable
+from fastgrad.overrides.asking import INSTALLED, Overridable
 from fastgrad.overrides.methods import ASKING, METHODS_OF_TENSOR, method_names
 from fastgrad.tensor import Tensor
 from fastgrad.tensor.subclasses import disabled_torch_function
@@ -55,7 +55,7 @@ def install() -> None:
     >>> fg.mean(Scalar())
     'mean'
     """
-    asking: dict[int, Any] = {}
+    asking = INSTALLED
     for module, names in public_functions().items():
         for name in names:
             function = getattr(module, name)
