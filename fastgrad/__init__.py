@@ -112,6 +112,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "nn",
         "optim",
         "overrides",
+        "package",
         "profiler",
         "serialization",
         "signal",

@@ -319,12 +319,7 @@ def _with_default(kind: str, default: Any) -> str:
 
 def _own(module: types.ModuleType, name: str) -> Any:
     """What a module has under a name."""
-    return _without_asking(getattr(module, name, None))
-
-
-def _without_asking(found: Any) -> Any:
-    """A function itself, where `fastgrad.overrides` has replaced it."""
-    return found.function if isinstance(found, fg.overrides.Overridable) else found
+    return fg.overrides.original(getattr(module, name, None))
 
 
 def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) -> None:
@@ -430,7 +425,7 @@ def tensor() -> str:
         if hasattr(fg.Tensor, name):
             stub.lines.append(f"    def {name}{rest}: ...")
     for name in sorted(n for n in dir(fg.Tensor) if not n.startswith("__")):
-        found = _without_asking(inspect.getattr_static(fg.Tensor, name))
+        found = fg.overrides.original(inspect.getattr_static(fg.Tensor, name))
         if name in METHODS or inspect.isfunction(found):
             stub.function(name, METHODS.get(name, found), method=True, indent="    ")
         else:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.overrides.asking import (
-    Overridable as Overridable,
-)
-from fastgrad.overrides.asking import (
     handle_torch_function,
     has_torch_function,
     has_torch_function_unary,
     has_torch_function_variadic,
     wrap_torch_function,
+)
+from fastgrad.overrides.asking import (
+    original as original,
 )
 from fastgrad.overrides.functions import (
     get_overridable_functions,

@@ -152,6 +152,11 @@ class Overridable:
         return self
 
 
+def original(function: Any) -> Any:
+    """A function itself, where one that asks has its place."""
+    return function.function if type(function) is Overridable else function
+
+
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether a mode is on, or one of arguments is of a class that wants to be asked.
 

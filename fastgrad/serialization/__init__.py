@@ -7,18 +7,16 @@ in ``.safetensors``, the safetensors format. `load` tells by the first bytes wha
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import os
 import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from fastgrad.functions.storage import Storage
-from fastgrad.places import device
 from fastgrad.serialization import archive, restricted, tensors, torch_archive, torch_legacy
 from fastgrad.serialization.files import is_path, replacing
-from fastgrad.serialization.parts import MAGIC, Parts, Placement, name_of_file
+from fastgrad.serialization.parts import MAGIC, PACKAGE_MARK, Parts, name_of_file
+from fastgrad.serialization.placement import Placement, placement_of
 from fastgrad.serialization.restricted import (
     add_safe_globals,
     clear_safe_globals,
@@ -171,7 +169,7 @@ def load(
         If it is empty.
     """
     _need_pickle("load", pickle_module)
-    placement = _placement(map_location)
+    placement = placement_of(map_location)
     only = weights_only is not False
     if is_path(f):
         path = os.fspath(f)  # type: ignore[arg-type]
@@ -225,6 +223,11 @@ def _read(file: IO[bytes], placement: Placement, load: restricted.Load, mmap: bo
         )
     parts = Parts(file, mmap)
     with contextlib.closing(parts):
+        if any(name.endswith(PACKAGE_MARK) for name in parts.entries):
+            raise pickle.UnpicklingError(
+                "the file is a package, which holds code: fastgrad.package.PackageImporter opens it, and importing "
+                "from it runs that code; use it for packages that you trust"
+            )
         folder = torch_archive.folder_of(parts)
         if folder is None:
             return archive.read(parts, placement, load)
@@ -249,46 +252,3 @@ def _need_pickle(name: str, module: Any) -> None:
         raise NotImplementedError(
             f"{name}(): pickle_module={getattr(module, '__name__', module)} is not supported; leave it out"
         )
-
-
-# --- where tensors go ------------------------------------------------------------------------------------------
-
-
-def _placement(map_location: Any) -> Placement:
-    if map_location is None:
-        return _restored
-    if isinstance(map_location, dict):
-        return lambda storage, location: _restored(storage, str(map_location.get(location, location)))
-    if isinstance(map_location, (str, device)):
-        return lambda storage, location: _restored(storage, str(map_location))
-    if callable(map_location):
-        return functools.partial(_asked, map_location)
-    raise TypeError(
-        f"load(): expected map_location to be None, a device, its name, a dict or a callable, but got "
-        f"{type(map_location).__name__}"
-    )
-
-
-def _asked(function: Callable[..., Any], storage: Storage, location: str) -> Storage:
-    found = function(storage, location)
-    if found is None:
-        return _restored(storage, location)
-    if type(found) is not Storage:
-        raise TypeError(
-            f"load(): map_location must return the storage that it got, or None, but returned {type(found).__name__}"
-        )
-    return found
-
-
-def _restored(storage: Storage, location: str) -> Storage:
-    if location == "cpu":
-        return storage
-    try:
-        where = device(location)
-        where.code  # noqa: B018 - raises if there is none
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"don't know how to restore data location of a storage (tagged with {location}): there is no such device "
-            "here; map_location='cpu' loads it to the CPU"
-        ) from error
-    return Storage(storage.flat.to(device=where))

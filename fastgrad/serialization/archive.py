@@ -17,7 +17,8 @@ from typing import IO, Any
 from fastgrad import dtypes
 from fastgrad.functions.storage import Storage
 from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
-from fastgrad.serialization.parts import Memories, Parts, Placement, write_part
+from fastgrad.serialization.parts import Memories, Parts, write_part
+from fastgrad.serialization.placement import Placement
 from fastgrad.serialization.restricted import OWN, Load
 
 VERSION = "1"
@@ -89,6 +90,6 @@ def read(parts: Parts, placement: Placement, load: Load) -> Any:
                 f"storage {key!r} is of the dtype {dtype_name!r}, which is not supported"
             )
         dtype = _DTYPES[dtype_name]
-        return memories.get(key, dtype, count, location, lambda: parts.memory(_DATA + key, key, dtype, count))
+        return memories.get(key, dtype, count, location, lambda: parts.storage(_DATA + key, dtype, count))
 
     return load(parts.read(_OBJECT_ENTRY), persistent_load, OWN)

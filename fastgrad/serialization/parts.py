@@ -18,6 +18,10 @@ from fastgrad import dtypes
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.storage import Storage
+from fastgrad.serialization.placement import Placement
+
+PACKAGE_MARK = "/.data/extern_modules"
+"""What the name of one part of each package ends in, and of nothing else."""
 
 MAGIC = b"PK\x03\x04"
 ALIGNMENT = 64  # of the bytes of a part within its file, so that a mapped file can be computed with
@@ -28,9 +32,6 @@ _LOCAL_HEADER, _LENGTHS = (
 _PADDING = struct.Struct("<HH")
 _PADDING_ID = 0xD935  # an extra field that means nothing but alignment
 _ZIP64_FIELD = 20
-
-Placement = Callable[[Storage, str], Storage]
-"""From a memory on the CPU and the name of the device where it was, the memory where it shall be."""
 
 
 def write_part(archive: zipfile.ZipFile, name: str, data: Any) -> None:
@@ -148,15 +149,15 @@ class Parts:
             raise ValueError(f"its part {name!r} is compressed")
         return info
 
-    def memory(self, name: str, key: str, dtype: dtypes.dtype, count: int, swapped: bool = False) -> Storage:
+    def storage(self, name: str, dtype: dtypes.dtype, count: int, swapped: bool = False) -> Storage:
         """New memory with the bytes of a part, or, if the file is mapped, that memory itself."""
         with damage_reported(self.what):
             info = self.entry(name)
             if info.file_size != count * dtype.itemsize:
                 raise ValueError(
-                    f"storage {key!r} has {info.file_size} bytes instead of {count} elements of {dtype.itemsize}"
+                    f"storage {name!r} has {info.file_size} bytes instead of {count} elements of {dtype.itemsize}"
                 )
-            storage = self._mapped(info, dtype) or self._copied(info, key, dtype, count)
+            storage = self._mapped(info, dtype) or self._copied(info, dtype, count)
         if swapped:
             swap(storage)
         return storage
@@ -171,11 +172,11 @@ class Parts:
         flat = over(self.bytes[start : start + info.file_size], dtype)
         return None if flat is None else Storage(flat)
 
-    def _copied(self, info: zipfile.ZipInfo, key: str, dtype: dtypes.dtype, count: int) -> Storage:
+    def _copied(self, info: zipfile.ZipInfo, dtype: dtypes.dtype, count: int) -> Storage:
         storage = Storage.empty(dtype, count)
         with self.archive.open(info) as source:
             if source.readinto(storage.buffer) != info.file_size:  # type: ignore[attr-defined]
-                raise ValueError(f"storage {key!r} ends early")
+                raise ValueError(f"storage {info.filename!r} ends early")
         return storage
 
 

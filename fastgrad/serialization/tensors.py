@@ -16,7 +16,8 @@ from fastgrad import dtypes
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization.files import replacing
-from fastgrad.serialization.parts import Placement, mapped, over, swap
+from fastgrad.serialization.parts import mapped, over, swap
+from fastgrad.serialization.placement import Placement
 from fastgrad.tensor import Tensor
 
 SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"

@@ -25,7 +25,8 @@ from fastgrad.functions.storage import Storage, rebuild
 from fastgrad.nn.parameter import Parameter
 from fastgrad.places import device
 from fastgrad.serialization import torch_names
-from fastgrad.serialization.parts import Memories, Parts, Placement, write_part
+from fastgrad.serialization.parts import Memories, Parts, write_part
+from fastgrad.serialization.placement import Placement
 from fastgrad.serialization.restricted import Load
 from fastgrad.serialization.torch_names import NAMES, StorageKind, UntypedBytes
 from fastgrad.tensor import Size, Tensor
@@ -81,7 +82,7 @@ def read(parts: Parts, folder: str, placement: Placement, load: Load) -> Any:
 
         def make() -> Storage:
             name = f"{folder}data/{key}"
-            return parts.memory(name, key, kind.dtype, count, order != sys.byteorder and kind.typed)
+            return parts.storage(name, kind.dtype, count, order != sys.byteorder and kind.typed)
 
         held = memories.get(key, kind.dtype, count, location, make)
         if kind.typed:

@@ -14,7 +14,8 @@ from typing import IO, Any
 
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization import restricted
-from fastgrad.serialization.parts import Memories, Placement, damage_reported, name_of_file, swap
+from fastgrad.serialization.parts import Memories, damage_reported, name_of_file, swap
+from fastgrad.serialization.placement import Placement
 from fastgrad.serialization.restricted import Load, Vocabulary
 from fastgrad.serialization.torch_archive import storage_id
 from fastgrad.serialization.torch_names import NAMES, StorageKind, UntypedBytes

@@ -11,6 +11,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import overrides
+from fastgrad.overrides.asking import Overridable
 
 
 @pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
@@ -170,7 +171,7 @@ def test_what_a_program_puts_into_tensor_stays(monkeypatch: pytest.MonkeyPatch):
     assert x.sum() == "mine"
     assert x.mean() == "mine too"
     monkeypatch.undo()
-    if isinstance(vars(fg.Tensor).get("mean"), overrides.Overridable):  # what `monkeypatch` found in the mode
+    if isinstance(vars(fg.Tensor).get("mean"), Overridable):  # what `monkeypatch` found in the mode
         fg.Tensor.mean = fg.Tensor.mean.function
     assert x.mean().item() == 1
 
@@ -245,13 +246,13 @@ def test_functions_that_a_program_imported_before():
     import sys
 
     module = ModuleType("a_program")
-    original = fg.exp.function if isinstance(fg.exp, overrides.Overridable) else fg.exp
+    original = fg.exp.function if isinstance(fg.exp, Overridable) else fg.exp
     module.exp = original
     sys.modules["a_program"] = module
     try:
         overrides.install.cache_clear()
         overrides.install()
-        assert isinstance(module.exp, overrides.Overridable) or module.exp is original
+        assert isinstance(module.exp, Overridable) or module.exp is original
         assert fg.exp == original
         assert {fg.exp: 1}[original] == {original: 1}[fg.exp] == 1
         assert fg.exp != fg.log
