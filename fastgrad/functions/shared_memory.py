@@ -1,7 +1,7 @@
 """Memory that processes share: blocks without a name, of which nothing is left when the last process has let go.
 
-A block is a file in memory (``memfd_create``) that nobody finds by name. Who has its descriptor maps it; the kernel frees
-it with the last mapping and the last descriptor, however a process ends.
+A block is a file in memory (``memfd_create``) that nobody finds by name. Who has its descriptor maps it; the kernel
+frees it with the last mapping and the last descriptor, however a process ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FAILED = ctypes.c_void_p(-1).value
 _PARTS = 1024
 """How many pieces one write takes: IOV_MAX of Linux."""
 _DEVICE, _DATA = TENSOR.fields["device"][0], TENSOR.fields["data"][0]
-_STORAGE_DATA, _STORAGE_REFERENCES = STORAGE.fields["data"][0], STORAGE.fields["refs"][0]
+_STORAGE_DATA, _STORAGE_REFERENCES, _NBYTES = (STORAGE.fields[n][0] for n in ("data", "refs", "nbytes"))
 
 
 class Block:
@@ -130,10 +130,8 @@ def storage_over(block: Block, dtype: Any, count: int) -> Storage:
     return Storage(tensor_over(block, dtype, 0, (count,), (1,), block.address))
 
 
-def shared_copy(storage: Storage) -> Block | None:
-    """A block with the content of the memory of tensors, or None if that is empty."""
-    if not storage.nbytes():
-        return None
+def shared_copy(storage: Storage) -> Block:
+    """A block with the content of the memory of tensors, which must not be empty."""
     return Block(filled([storage.buffer]), storage.nbytes(), keep=True)
 
 
@@ -151,7 +149,7 @@ def share(tensor: TensorBase) -> TensorBase:
         raise NotImplementedError(
             "share_memory_(): memory of a GPU cannot be shared with other processes; share a copy of it, t.cpu()"
         )
-    if block_of(tensor) is not None:
+    if block_of(tensor) is not None or not rt.storage_field(tensor, _NBYTES):
         return tensor
     if rt.storage_field(tensor, _STORAGE_REFERENCES) > 1:
         raise RuntimeError(
@@ -161,7 +159,6 @@ def share(tensor: TensorBase) -> TensorBase:
     storage = Storage.of(tensor)
     offset = (rt.field(tensor, _DATA) - rt.storage_field(tensor, _STORAGE_DATA)) // storage.dtype.itemsize
     where = offset, tuple(rt.sizes(tensor)), tuple(rt.steps(tensor))
-    block = shared_copy(storage)
-    if block is not None:
-        rt.set_data(tensor, laid_out(storage_over(block, storage.dtype, storage.size()).flat, *where))
+    moved = storage_over(shared_copy(storage), storage.dtype, storage.size())
+    rt.set_data(tensor, laid_out(moved.flat, *where))
     return tensor

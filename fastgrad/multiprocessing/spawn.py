@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import multiprocessing.connection
@@ -18,7 +19,7 @@ _PATIENCE = 30.0
 """How many seconds a process has between SIGTERM and SIGKILL."""
 
 
-class ProcessException(Exception):
+class ProcessException(Exception):  # noqa: N818 - PyTorch's name
     """A process of `start_processes` failed.
 
     Parameters
@@ -74,7 +75,7 @@ def _run(fn: Callable[..., Any], index: int, args: Sequence[Any], errors: Any) -
         fn(index, *args)
     except KeyboardInterrupt:
         pass
-    except Exception:
+    except Exception:  # noqa: BLE001 - the process that waits raises it
         errors.send_bytes(traceback.format_exc().encode(errors="replace"))
         sys.exit(1)
 
@@ -140,10 +141,8 @@ class ProcessContext:
     def _read(self, connection: Any) -> None:
         """Keep the traceback that a process sent, which ends afterwards, or that it sent none."""
         index = self._errors.pop(connection)
-        try:
+        with contextlib.suppress(EOFError, OSError):
             self._texts[index] = connection.recv_bytes().decode()
-        except (EOFError, OSError):
-            pass
         connection.close()
 
     def _fail(self, index: int, grace_period: float | None) -> None:

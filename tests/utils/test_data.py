@@ -231,8 +231,3 @@ def test_errors_of_streams_and_tensors(lib: ModuleType):
         len(data.DataLoader(Stream(lib)))
     with pytest.raises(AssertionError, match="Size mismatch between tensors"):
         data.TensorDataset(lib.ones(2), lib.ones(3))
-
-
-def test_what_is_not_supported():
-    with pytest.raises(NotImplementedError, match="is not supported"):
-        fg.utils.data.DataLoader([1], num_workers=2)

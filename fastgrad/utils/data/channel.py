@@ -30,7 +30,8 @@ from fastgrad.tensor import Tensor
 PACKET = 1 << 15
 """How many bytes a packet holds beside its head; a message that is larger goes into a block."""
 _ALIGNMENT = 64
-_HEAD = struct.Struct("<qqq")  # the number of the pass, that of the task, and the bytes of the block, 0 without one
+_HEAD = struct.Struct("<qqq")
+"""The number of the pass, that of the task, and how many bytes the block has, 0 without one."""
 _LENGTHS = struct.Struct("<QQ")  # of the pickle, and how many buffers there are, whose lengths follow
 _DESCRIPTOR = array.array("i", [0]).itemsize
 

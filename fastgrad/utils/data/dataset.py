@@ -12,7 +12,6 @@ from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.sampling import randperm
 from fastgrad.random import Generator
 
-
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -26,7 +25,7 @@ class Dataset(Generic[_T_co]):
     def __getitem__(self, index: Any) -> _T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Any) -> ConcatDataset:
+    def __add__(self, other: Any) -> Dataset[Any]:
         return ConcatDataset([self, other])
 
 

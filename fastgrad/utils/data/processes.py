@@ -153,8 +153,8 @@ class WorkerBatches:
             worker.tasks -= 1
             try:
                 answer = unpacked(self._answers.pop(task).body)
-            except Exception as error:
-                answer = Failure(error, f"while a batch of DataLoader worker process {worker.number} was read")
+            except Exception as error:  # noqa: BLE001 - of classes of the program's, which says so below
+                answer = Failure(error, f"in a batch of DataLoader worker process {worker.number}")
             if isinstance(answer, End):
                 if worker.active:
                     worker.active = False

@@ -10,7 +10,6 @@ from fastgrad.functions.creation import as_tensor, empty
 from fastgrad.functions.sampling import multinomial, randperm
 from fastgrad.random import Generator, fill_integers
 
-
 _T_co = TypeVar("_T_co", covariant=True)
 
 

@@ -42,20 +42,22 @@ class Failure:
         self.text = f"Caught {kind.__name__} {where}.\nOriginal {''.join(traceback.format_exception(error))}"
         try:
             self.kind = pickle.dumps(kind)  # by itself, because the other process may not find it
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever keeps a class of the program's from being pickled
             self.kind = pickle.dumps(RuntimeError)
 
     def reraise(self) -> None:
         """Raise an exception of the same class, if it can be made, with the traceback as its message."""
+        raise self._error()  # no name for it here: it would keep this frame, and that all that called it
+
+    def _error(self) -> Exception:
         try:
             kind: Any = pickle.loads(self.kind)
             if issubclass(kind, StopIteration):
                 kind = RuntimeError  # the other would end the loop
             text = _Text(self.text) if kind is KeyError else self.text
-            error = kind(message=text) if getattr(kind, "message", None) else kind(text)
-        except Exception:  # it takes other arguments
-            error = RuntimeError(self.text)
-        raise error
+            return kind(message=text) if getattr(kind, "message", None) else kind(text)  # type: ignore[no-any-return]
+        except Exception:  # noqa: BLE001 - the class is not found, or takes other arguments
+            return RuntimeError(self.text)
 
 
 class Job(NamedTuple):
@@ -103,7 +105,7 @@ def _started(job: Job) -> Failure | None:
     try:
         if job.init_fn is not None:
             job.init_fn(job.number)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the loader raises it
         return Failure(error, job.where)
     return None
 
@@ -121,7 +123,7 @@ def _answer_all(channel: Channel, job: Job, failed: Failure | None) -> None:
             try:
                 fetch = fetch or job.recipe.fetcher()
                 answer = fetch(unpacked(message.body))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the loader raises it
                 answer = Failure(error, job.where)
         ended = isinstance(answer, End)
         channel.send(turn, message.task, _packed(answer, job))
@@ -132,5 +134,5 @@ def _packed(answer: Any, job: Job) -> list[Any]:
     """The pieces of an answer; of one that cannot be pickled, what `pickle` says."""
     try:
         return packed(answer)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the loader raises it
         return packed(Failure(error, job.where))
