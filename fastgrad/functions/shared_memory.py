@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad import dtypes
 from fastgrad.capsules import tensor_over
 from fastgrad.functions.storage import Storage, laid_out
 from fastgrad.native.build.loader import TensorBase, rt
@@ -28,7 +29,7 @@ _munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 _PARTS = 1024
 """How many pieces one write takes: IOV_MAX of Linux."""
-_DEVICE, _DATA = TENSOR.fields["device"][0], TENSOR.fields["data"][0]
+_DEVICE, _DATA, _DTYPE = (TENSOR.fields[n][0] for n in ("device", "data", "dtype"))
 _STORAGE_DATA, _STORAGE_REFERENCES, _NBYTES = (STORAGE.fields[n][0] for n in ("data", "refs", "nbytes"))
 
 
@@ -138,12 +139,14 @@ def shared_copy(storage: Storage) -> Block:
 def share(tensor: TensorBase) -> TensorBase:
     """Move the memory of a tensor into a block that processes share; the tensor stays the same object.
 
+    Of a view the base moves along.
+
     Raises
     ------
     NotImplementedError
         If it lies on a GPU.
     RuntimeError
-        If other tensors lie in that memory, too: they would stay behind.
+        If more tensors lie in that memory: they would stay behind.
     """
     if rt.field(tensor, _DEVICE):
         raise NotImplementedError(
@@ -151,14 +154,19 @@ def share(tensor: TensorBase) -> TensorBase:
         )
     if block_of(tensor) is not None or not rt.storage_field(tensor, _NBYTES):
         return tensor
-    if rt.storage_field(tensor, _STORAGE_REFERENCES) > 1:
+    base = tensor._base
+    moving = [tensor] if base is None else [base, tensor]
+    if rt.storage_field(tensor, _STORAGE_REFERENCES) > len(moving):
         raise RuntimeError(
             "share_memory_(): other tensors lie in the memory of this one and would not move with it; share it before "
             "views of it are made, or share a clone"
         )
     storage = Storage.of(tensor)
-    offset = (rt.field(tensor, _DATA) - rt.storage_field(tensor, _STORAGE_DATA)) // storage.dtype.itemsize
-    where = offset, tuple(rt.sizes(tensor)), tuple(rt.steps(tensor))
+    start = rt.storage_field(tensor, _STORAGE_DATA)
     moved = storage_over(shared_copy(storage), storage.dtype, storage.size())
-    rt.set_data(tensor, laid_out(moved.flat, *where))
+    for one in moving:
+        d = dtypes.ALL[rt.field(one, _DTYPE)]
+        offset = (rt.field(one, _DATA) - start) // d.itemsize
+        flat = moved.flat if d is storage.dtype else moved.flat.view(d)  # a view of a base of another dtype
+        rt.set_data(one, laid_out(flat, offset, tuple(rt.sizes(one)), tuple(rt.steps(one))))
     return tensor

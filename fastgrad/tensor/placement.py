@@ -106,6 +106,8 @@ class Placement(Methods):
     def share_memory_(self) -> Tensor:
         """Move the elements into memory that processes share, where they change for all; the tensor stays the same.
 
+        If it is a view, the tensor that it is a view of moves along.
+
         It is shared with processes that are forked afterwards, and with those that get it through
         `fastgrad.multiprocessing`.
 
@@ -119,7 +121,7 @@ class Placement(Methods):
         NotImplementedError
             If it is on a GPU.
         RuntimeError
-            If other tensors lie in the same memory, such as views: they would not move with it.
+            If more tensors lie in the same memory, such as views of this one: they would not move with it.
 
         Examples
         --------
