@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
 import random
 import re
 import signal
@@ -11,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from types import ModuleType
 from typing import Any
 
@@ -578,6 +581,13 @@ def test_options_that_contradict_each_other(lib: ModuleType, name: str):
 def test_a_number_of_workers_that_is_none(value: Any):
     with pytest.raises(TypeError, match="num_workers option should be an int"):
         DataLoader([1], num_workers=value)
+    if value is not None:
+        with pytest.raises(TypeError, match="prefetch_factor option should be an int"):
+            DataLoader([1], num_workers=1, prefetch_factor=value)
+    with pytest.raises(TypeError, match="timeout option should be a number of seconds"):
+        DataLoader([1], num_workers=1, timeout="1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout option should be non-negative, but got nan"):
+        DataLoader([1], num_workers=1, timeout=float("nan"))
     with pytest.raises(ValueError, match="prefetch_factor option should be positive, but got 0"):
         DataLoader([1], num_workers=1, prefetch_factor=0)
 
@@ -602,3 +612,34 @@ def test_a_program_that_cannot_be_pickled():
     with pytest.raises((AttributeError, TypeError), match=re.compile("pickle")):
         iter(loader)
     assert get_worker_info() is None
+
+
+def test_loaders_are_copied_without_their_workers():
+    loader = DataLoader([1, 2, 3], num_workers=2, persistent_workers=True)
+    first = given(loader)
+    for copy in (pickle.loads(pickle.dumps(loader)), deepcopy(loader)):
+        assert copy.num_workers == 2
+        assert given(copy) == first
+
+
+def test_an_iterator_stays_in_its_process():
+    it = iter(singles(fg, lambda i: i))
+    next(it)
+    here, there = multiprocessing.Pipe()
+
+    def use() -> None:
+        try:
+            next(it)
+        except RuntimeError as error:
+            there.send(str(error))
+
+    process = multiprocessing.get_context("fork").Process(target=use)
+    process.start()
+    assert (
+        here.recv()
+        == "an iterator of a DataLoader with workers belongs to the process that made it; make one here"
+    )
+    process.join()
+    assert list(it) == [1, 2, 3, 4, 5]
+    here.close()
+    there.close()

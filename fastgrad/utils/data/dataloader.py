@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing.context
+import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from fastgrad.cuda.selection import is_available
 from fastgrad.random import Generator
@@ -18,6 +19,12 @@ from fastgrad.utils.data.pinning import pinned
 from fastgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 
 _T_co = TypeVar("_T_co", covariant=True)
+
+
+class _Numbered(Protocol[_T_co]):
+    def __getitem__(self, index: Any, /) -> _T_co: ...
+
+
 _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "num_workers")
 )
@@ -87,7 +94,7 @@ class DataLoader(Generic[_T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: _Numbered[_T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -108,7 +115,7 @@ class DataLoader(Generic[_T_co]):
     ) -> None:
         _check_processes(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_options(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
@@ -142,6 +149,9 @@ class DataLoader(Generic[_T_co]):
         if self._made and name in _FIXED:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_workers"}
 
     @property
     def multiprocessing_context(self) -> Any:
@@ -181,7 +191,7 @@ class DataLoader(Generic[_T_co]):
         batched = self.batch_sampler is not None
         return Recipe(self.dataset, self.iterable, batched, self.collate_fn, self.drop_last)
 
-    def __iter__(self) -> Iterator[_T_co]:
+    def __iter__(self) -> Iterator[Any]:
         return Batches(self, self._source())
 
     def _source(self) -> Iterator[Any]:
@@ -292,17 +302,18 @@ def _check_length(loader: DataLoader[Any], given: int) -> None:
     warnings.warn(text, stacklevel=4)
 
 
-def _check_processes(
-    num_workers: Any, timeout: float, prefetch_factor: int | None, persistent_workers: bool
-) -> None:
-    if not isinstance(num_workers, int):
-        raise TypeError(f"num_workers option should be an int, but got {type(num_workers).__name__}")
+def _check_processes(num_workers: Any, timeout: Any, prefetch_factor: Any, persistent_workers: bool) -> None:
+    for name, value in (("num_workers", num_workers), ("prefetch_factor", prefetch_factor)):
+        if not hasattr(value, "__index__") and (value is not None or name == "num_workers"):
+            raise TypeError(f"{name} option should be an int, but got {type(value).__name__}")
+    if not isinstance(timeout, numbers.Real):
+        raise TypeError(f"timeout option should be a number of seconds, but got {type(timeout).__name__}")
     if num_workers < 0:
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
         )
-    if timeout < 0:
-        raise ValueError("timeout option should be non-negative")
+    if not timeout >= 0:
+        raise ValueError(f"timeout option should be non-negative, but got {timeout}")
     if not num_workers and prefetch_factor is not None:
         raise ValueError(
             "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "

@@ -100,7 +100,8 @@ class WorkerBatches:
         context = loader.multiprocessing_context or multiprocessing.get_context()
         n = loader.num_workers
         self._workers: list[Worker] = []
-        self._stop = weakref.finalize(self, _stop, self._workers, os.getpid())
+        self._process = os.getpid()
+        self._stop = weakref.finalize(self, _stop, self._workers, self._process)
         base_seed = drawn_seed(loader.generator)
         try:
             for k in range(n):
@@ -147,6 +148,10 @@ class WorkerBatches:
         return len(self._loader.index_sampler)  # type: ignore[arg-type]
 
     def __next__(self) -> Any:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "an iterator of a DataLoader with workers belongs to the process that made it; make one here"
+            )
         while self._owners:
             task = self._wait()
             worker = self._owners.pop(task)
