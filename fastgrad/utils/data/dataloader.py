@@ -25,9 +25,7 @@ class _Numbered(Protocol[_T_co]):
     def __getitem__(self, index: Any, /) -> _T_co: ...
 
 
-_FIXED = frozenset(
-    ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers", "num_workers")
-)
+_FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 """What cannot change when samplers have been made of it."""
 
 
@@ -312,7 +310,7 @@ def _check_processes(num_workers: Any, timeout: Any, prefetch_factor: Any, persi
         raise ValueError(
             "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
         )
-    if not timeout >= 0:
+    if not float(timeout) >= 0:
         raise ValueError(f"timeout option should be non-negative, but got {timeout}")
     if not num_workers and prefetch_factor is not None:
         raise ValueError(

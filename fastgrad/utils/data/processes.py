@@ -136,8 +136,7 @@ class WorkerBatches:
         self._cycle = itertools.cycle(self._workers)
         for worker in self._workers:
             worker.tasks, worker.active = 0, True
-        assert loader.prefetch_factor is not None
-        self._most = loader.prefetch_factor * self._n
+        self._most = (loader.prefetch_factor or 2) * self._n
         for _ in range(self._most):
             self._dispatch()
 
