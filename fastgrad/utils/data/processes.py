@@ -98,24 +98,23 @@ class WorkerBatches:
         self._loader = loader
         self._turn = 0
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        n = loader.num_workers
+        n = self._n = loader.num_workers
         self._workers: list[Worker] = []
+        self._selector = selectors.PollSelector()
         self._process = os.getpid()
         self._stop = weakref.finalize(self, _stop, self._workers, self._process)
         base_seed = drawn_seed(loader.generator)
         try:
             for k in range(n):
                 job = Job(loader.recipe(), loader.worker_init_fn, base_seed, k, n)
-                self._workers.append(Worker(context, job))
+                worker = Worker(context, job)
+                self._workers.append(worker)
+                self._selector.register(worker.channel.end, selectors.EVENT_READ, worker)
+                self._selector.register(worker.process.sentinel, selectors.EVENT_READ, worker)
+            self._begin()
         except BaseException:
             self._stop()
             raise
-        self._n = n
-        self._selector = selectors.PollSelector()
-        for worker in self._workers:
-            self._selector.register(worker.channel.end, selectors.EVENT_READ, worker)
-            self._selector.register(worker.process.sentinel, selectors.EVENT_READ, worker)
-        self._begin()
 
     @property
     def stopped(self) -> bool:
@@ -142,9 +141,6 @@ class WorkerBatches:
 
     def __iter__(self) -> Iterator[Any]:
         return self
-
-    def __len__(self) -> int:
-        return len(self._loader.index_sampler)  # type: ignore[arg-type]
 
     def __next__(self) -> Any:
         if os.getpid() != self._process:

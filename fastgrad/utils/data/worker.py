@@ -14,7 +14,7 @@ import numpy as np
 from fastgrad.native.host.threads import set_num_threads
 from fastgrad.random import manual_seed
 from fastgrad.utils.data import info
-from fastgrad.utils.data.channel import Channel, packed, unpacked
+from fastgrad.utils.data.channel import Channel, Message, packed, unpacked
 from fastgrad.utils.data.fetch import End, Recipe
 
 
@@ -126,13 +126,15 @@ def _answer_all(channel: Channel, job: Job, failed: Failure | None) -> None:
             except Exception as error:  # noqa: BLE001 - the loader raises it
                 answer = Failure(error, job.where)
         ended = isinstance(answer, End)
-        channel.send(turn, message.task, _packed(answer, job))
+        _send(channel, message, answer, job)
         del answer, message  # memory
 
 
-def _packed(answer: Any, job: Job) -> list[Any]:
-    """The pieces of an answer; of one that cannot be pickled, what `pickle` says."""
+def _send(channel: Channel, message: Message, answer: Any, job: Job) -> None:
+    """Send an answer; of one that cannot be pickled, or has no room in memory, what went wrong."""
     try:
-        return packed(answer)
+        channel.send(message.turn, message.task, packed(answer))
+    except ConnectionError:
+        raise
     except Exception as error:  # noqa: BLE001 - the loader raises it
-        return packed(Failure(error, job.where))
+        channel.send(message.turn, message.task, packed(Failure(error, job.where)))
