@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing.context
 import numbers
 import os
 import warnings
@@ -164,6 +163,8 @@ class DataLoader(Generic[_T_co]):
                     "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
                     f"num_workers={self.num_workers}"
                 )
+            import multiprocessing.context  # most loaders need none
+
             methods = multiprocessing.get_all_start_methods()
             if isinstance(context, str):
                 if context not in methods:
