@@ -42,8 +42,6 @@ class Block:
         Of a file of at least that many bytes; the block takes it over.
     nbytes : int
         At least one.
-    private : bool, default False
-        Whether changes stay in this process.
     keep : bool, default False
         Whether the descriptor stays open, so that the block can be sent to others.
 
@@ -55,12 +53,12 @@ class Block:
 
     __slots__ = ("__weakref__", "address", "descriptor", "nbytes")
 
-    def __init__(self, descriptor: int, nbytes: int, private: bool = False, keep: bool = False) -> None:
+    def __init__(self, descriptor: int, nbytes: int, keep: bool = False) -> None:
         self.address = 0
         self.nbytes = nbytes
         self.descriptor = descriptor
-        kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
-        address = _mmap(None, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, kind, descriptor, 0)
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        address = _mmap(None, nbytes, access, mmap.MAP_SHARED | mmap.MAP_POPULATE, descriptor, 0)
         if address == _FAILED:
             number = ctypes.get_errno()
             raise OSError(number, f"{os.strerror(number)}: cannot map {nbytes} bytes of shared memory")

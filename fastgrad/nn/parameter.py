@@ -207,7 +207,7 @@ class UninitializedTensorMixin:
             "to initialize the parameters before accessing their attributes."
         )
 
-    def share_memory_(self) -> None:
+    def share_memory_(self) -> NoReturn:
         """Refuse: there is no memory."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
