@@ -238,16 +238,14 @@ def start_processes(
             sender.close()  # of the process alone: its end is the end of what it sends
             processes.append(process)
             errors.append(receiver)
-    except BaseException:
+        started = ProcessContext(processes, errors)
+        while join and not started.join():
+            pass
+    except BaseException:  # such as KeyboardInterrupt, of which the others may not know
         for process in processes:
             process.terminate()
         raise
-    started = ProcessContext(processes, errors)
-    if not join:
-        return started
-    while not started.join():
-        pass
-    return None
+    return None if join else started
 
 
 def spawn(

@@ -124,6 +124,13 @@ def test_batches_as_they_get_ready(lib: ModuleType):
     assert found[0] != 0
 
 
+def test_parts_as_they_get_ready(lib: ModuleType):
+    loader = lib.utils.data.DataLoader(stream(lib, 7, 2, 0), batch_size=2, num_workers=3, in_order=False)
+    found = given(loader)
+    assert sorted(x for batch in found for x in batch) == [0, 1, 2, 3, 4, 5, 6, 100, 101]
+    assert [batch for batch in found if batch[0] < 100] == [[0, 1], [2, 3], [4, 5], [6]]
+
+
 def test_workers_know_themselves(lib: ModuleType):
     data = lib.utils.data
     assert data.get_worker_info() is None

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import time
 from types import ModuleType
@@ -271,6 +272,42 @@ def test_waiting_for_processes():
     empty = mp.start_processes(nothing, nprocs=0, join=False, start_method="fork")
     assert empty is not None
     assert empty.join()
+
+
+PROGRAM = """
+import os, time
+from fastgrad import multiprocessing
+
+def wait(index, main):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
+
+if __name__ == "__main__":
+    multiprocessing.start_processes(wait, (0,), nprocs=2, start_method="fork")
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_the_one_that_started_them(number: int):
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(number)
+        process.communicate(timeout=60)
+    deadline = time.monotonic() + 30
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(alive(pid) for pid in pids)
 
 
 def test_old_names():
