@@ -25,8 +25,9 @@ METHODS = ["fork", "spawn", "forkserver"]
 # --- what other processes run -------------------------------------------------------------------------------
 
 
-def fill(index: int, tensor: Any, value: float) -> None:
-    tensor.fill_(value)
+def fill_both(index: int, shared: Any, copied: Any, value: float) -> None:
+    shared.fill_(value)
+    copied.fill_(value)
 
 
 def answer(tasks: Any, answers: Any) -> None:
@@ -135,8 +136,7 @@ def test_modules_are_shared():
 @pytest.mark.parametrize("method", METHODS)
 def test_processes_write_to_shared_tensors(method: str):
     shared, copied = fg.zeros(5).share_memory_(), fg.zeros(5)
-    mp.start_processes(fill, (shared, 3.0), nprocs=2, start_method=method)
-    mp.start_processes(fill, (copied, 3.0), nprocs=1, start_method=method)
+    mp.start_processes(fill_both, (shared, copied, 3.0), nprocs=1, start_method=method)
     assert shared.tolist() == [3] * 5
     assert copied.tolist() == [0] * 5
 
@@ -312,6 +312,6 @@ def test_processes_end_with_the_one_that_started_them(number: int):
 
 def test_old_names():
     with pytest.warns(FutureWarning, match="only supports start_method=spawn"):
-        mp.spawn(nothing, start_method="fork")
+        mp.spawn(nothing, nprocs=0, start_method="fork")
     with pytest.warns(UserWarning, match="SpawnContext is renamed"):
         mp.SpawnContext([], [])
