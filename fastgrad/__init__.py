@@ -112,6 +112,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "multiprocessing",
         "nn",
         "optim",
+        "package",
         "profiler",
         "serialization",
         "signal",

@@ -186,6 +186,7 @@ from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
+from fastgrad import package as package
 pi: _float
 preserve_format: _memory_format
 from fastgrad import profiler as profiler
