@@ -109,6 +109,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "fft",
         "func",
         "library",
+        "multiprocessing",
         "nn",
         "optim",
         "overrides",

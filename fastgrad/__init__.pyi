@@ -175,6 +175,7 @@ from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
 from fastgrad.functions.memory_format import memory_format as memory_format
+from fastgrad import multiprocessing as multiprocessing
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook

@@ -733,6 +733,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether it lies in memory that `pin_memory` locked."""
     @property
     def is_quantized(self) -> _Any: ...
+    def is_shared(self) -> _bool:
+        r"""Whether it lies in memory that processes share."""
     def is_signed(self) -> _bool:
         r"""Whether the dtype of a tensor has numbers below zero."""
     @property
@@ -1267,6 +1269,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
+    def share_memory_(self) -> _Tensor:
+        r"""Move the elements into memory that processes share, where they change for all; the tensor stays the same."""
     def short(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int16."""
     def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
