@@ -15,12 +15,14 @@ from fastgrad.library.declarations import function_of, need_gradients, parsed
 from fastgrad.library.names import node_name, op_name, plain_parameters
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.element_types import FLOAT32, HALVES
+from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE
 from fastgrad.ops import namespaces
 from fastgrad.ops.array_ops import (
     Array,
     ArrayFunction,
     Backward,
     Constant,
+    Rule,
     declare,
     gradient_name,
     names_in_rules,
@@ -29,7 +31,6 @@ from fastgrad.ops.array_ops import (
 from fastgrad.ops.call import apply, float_bits
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
-_Rules = dict[str, "FunctionType | Backward"]
 
 
 class Declared(NamedTuple):
@@ -70,7 +71,7 @@ def op(
         The shape of each array, such as ``"(m, k)"``: equal names are equal sizes. A size of an output is one of an input, a
         number, or an int among the constants. A type before the shape, as in ``"int64 (n)"``, fixes that dtype.
     backward : dict, function or op, optional
-        The derivative by each input of the op's dtype, or what gives them all: see Notes. Without it, backward
+        The derivative by each input of the op's dtype, by its name, or what gives them all: see Notes. Without it, backward
         raises `NotImplementedError`.
     dtypes : sequence of dtype
         What the other arrays may be, all alike. Halves are computed in float32.
@@ -99,7 +100,9 @@ def op(
     compiled: arithmetic, ``@``, some methods of `Tensor` (``mT``, ``transpose``, ``sum``, ``expand``, ``reshape`` and
     others), and functions of `fastgrad.library.m`. Such rules can be differentiated again. As a function of ``numba.njit``, or as
     another op, it is compiled code that fills arrays; that can be differentiated again if it is an op with a backward.
-    Where the second output, or a later one, is asked for a gradient, it has none.
+    Of several outputs only the first has gradients then. All of them do where the value for each input is a dict of
+    derivatives by the names of outputs, each a function of its own ``g`` (None for an output that does not depend on the
+    input); the products are summed.
 
     Examples
     --------
@@ -259,7 +262,9 @@ def _refuse() -> int:
 # --- derivatives ------------------------------------------------------------------------------------------------------
 
 
-def _derivatives(name: str, of: ArrayFunction, given: Any) -> tuple[_Rules, Backward | None]:
+def _derivatives(
+    name: str, of: ArrayFunction, given: Any
+) -> tuple[dict[str, tuple[Rule, ...]], Backward | None]:
     """The rules by names of inputs, and what gives all gradients in place of them."""
     if given is None:
         return {}, None
@@ -273,23 +278,45 @@ def _derivatives(name: str, of: ArrayFunction, given: Any) -> tuple[_Rules, Back
                 "for an input that has none, or compiled code that gives all gradients"
             )
         else:
-            return {}, _compiled(name, of, "backward", given, of.free)
-    if set(given) != set(of.free):
+            return {}, _compiled(name, of, "backward", given, of.free, of.outputs[0])
+    _need_keys(of, "backward", given, of.free, "an input without a derivative")
+    by_output = {isinstance(rule, Mapping) for rule in given.values() if rule is not None}
+    if len(by_output) > 1:
         raise TypeError(
-            f"{of.what}: backward must have the keys {', '.join(of.free)}, but has "
-            f"{', '.join(map(str, given)) or 'none'}; the value for an input without a derivative is None"
+            f"{of.what}: backward must hold derivatives of the first output, or for each input a dict of those of all "
+            "outputs, but not both"
         )
-    rules: _Rules = {}
+    outputs = tuple(array.name for array in of.outputs if array.dtype is None)
+    rules: dict[str, tuple[Rule, ...]] = {}
     for operand in of.free:
-        part = f"the derivative by '{operand}'"
-        rule = given[operand]
-        if type(rule) is FunctionType:
-            _need_names(of, part, plain_parameters(of.what, part, rule))
-            need_rule(of, part, rule)
-            rules[operand] = rule
-        elif rule is not None:
-            rules[operand] = _compiled(f"{name}_d{operand}", of, part, rule, (operand,))
+        found, part = given[operand], f"the derivative by '{operand}'"
+        if isinstance(found, Mapping):
+            _need_keys(of, part, found, outputs, "an output that does not depend on it")
+            rules[operand] = tuple(
+                _derivative(name, of, f"the derivative of '{array.name}' by '{operand}'", found.get(array.name), operand, array)
+                for array in of.outputs
+            )
+        elif found is not None:
+            rules[operand] = (_derivative(name, of, part, found, operand, of.outputs[0]),)
     return rules, None
+
+
+def _need_keys(of: ArrayFunction, part: str, given: Mapping[Any, Any], keys: tuple[str, ...], none: str) -> None:
+    if set(given) != set(keys):
+        raise TypeError(
+            f"{of.what}: {part} must have the keys {', '.join(keys)}, but has {', '.join(map(str, given)) or 'none'}; the "
+            f"value for {none} is None"
+        )
+
+
+def _derivative(name: str, of: ArrayFunction, part: str, rule: Any, operand: str, output: Array) -> Rule:
+    """A rule, or what gives one gradient, of an output."""
+    if type(rule) is FunctionType:
+        _need_names(of, part, plain_parameters(of.what, part, rule))
+        need_rule(of, part, rule)
+    elif rule is not None:
+        return _compiled(f"{name}_d{operand}_{output.name}", of, part, rule, (operand,), output)
+    return rule
 
 
 def _need_names(of: ArrayFunction, part: str, names: tuple[str, ...]) -> None:
@@ -303,7 +330,9 @@ def _need_names(of: ArrayFunction, part: str, names: tuple[str, ...]) -> None:
         )
 
 
-def _compiled(name: str, of: ArrayFunction, part: str, given: Any, targets: tuple[str, ...]) -> Backward:
+def _compiled(
+    name: str, of: ArrayFunction, part: str, given: Any, targets: tuple[str, ...], output: Array
+) -> Backward:
     """The op that gives gradients: one that is declared, or of compiled code whose shapes follow from names."""
     about = getattr(given, "declared", None)
     if not isinstance(about, Declared):
@@ -312,18 +341,20 @@ def _compiled(name: str, of: ArrayFunction, part: str, given: Any, targets: tupl
                 f"{of.what}: {part} must be a function, one of numba.njit, or an op of fastgrad.library.op, not "
                 f"{type(given).__name__}"
             )
-        given = _made(f"{name.rpartition('::')[2]}_backward", _by_names(of, part, given, targets), None)
+        given = _made(f"{name.rpartition('::')[2]}_backward", _by_names(of, part, given, targets, output), None)
         about = given.declared
-    _need_fit(of, part, about.of, targets)
+    _need_fit(of, part, about, targets, output)
     return Backward(about.of, about.op.name, given)
 
 
-def _by_names(of: ArrayFunction, part: str, given: Any, targets: tuple[str, ...]) -> ArrayFunction:
+def _by_names(
+    of: ArrayFunction, part: str, given: Any, targets: tuple[str, ...], output: Array
+) -> ArrayFunction:
     """The declaration of compiled code that gives gradients."""
     function, options = function_of("op", given)
     names = plain_parameters(of.what, part, function)
     known = {array.name: array for array in (*of.inputs, *of.outputs) if array.name in names_in_rules(of)}
-    known["g"] = of.outputs[0]._replace(name="g")
+    known["g"] = output._replace(name="g")
     constants = {constant.name: constant for constant in of.constants}
     n_in = next((k for k, n in enumerate(names) if n not in known), len(names))
     n_out = next((k for k, n in enumerate(names) if n in constants), len(names)) - n_in
@@ -341,10 +372,11 @@ def _by_names(of: ArrayFunction, part: str, given: Any, targets: tuple[str, ...]
     )  # fmt: skip
 
 
-def _need_fit(of: ArrayFunction, part: str, by: ArrayFunction, targets: tuple[str, ...]) -> None:
+def _need_fit(of: ArrayFunction, part: str, about: Declared, targets: tuple[str, ...], output: Array) -> None:
     """Raise TypeError where what gives gradients is declared for something else."""
+    by = about.of
     arrays = {array.name: array for array in (*of.inputs, *of.outputs) if array.name in names_in_rules(of)}
-    arrays[gradient_name(by)] = of.outputs[0]
+    arrays[gradient_name(by)] = output
     problem = ""
     for array in by.inputs:
         known = arrays.get(array.name)
@@ -362,5 +394,7 @@ def _need_fit(of: ArrayFunction, part: str, by: ArrayFunction, targets: tuple[st
         problem = problem or "its constants must be among those of the op"
     if not set(of.dtypes) <= set(by.dtypes):
         problem = problem or "it must exist for all dtypes of the op"
+    if about.op.facts["flags"] & ONE_DIFFERENTIABLE:
+        problem = problem or "its own backward must be given for each of its outputs, in a dict for each input"
     if problem:
         raise TypeError(f"{of.what}: {part} does not fit: {problem}")

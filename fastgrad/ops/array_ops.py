@@ -133,7 +133,9 @@ class Backward(NamedTuple):
     call: Callable[..., Any]
 
 
-Rules = Mapping[str, "FunctionType | Backward"]
+Rule = FunctionType | Backward | None
+Rules = Mapping[str, tuple[Rule, ...]]
+"""Derivatives by names of operands: of the first output alone, or of each."""
 
 
 def declare(
@@ -147,7 +149,6 @@ def declare(
         The op's name begins with it.
     of : ArrayFunction
     rules : dict
-        Derivatives by names of operands.
     joint : Backward, optional
         What gives the gradients of all free operands in place of rules.
     called, node : str
@@ -172,7 +173,7 @@ def declare(
         name = f"{PREFIX}{name}_{_key(of, rules, joint)}"
         op = BY_NAME.get(name)
         if op is None:
-            need_rows(of.what, 1 + len(rules) + (joint is not None))
+            need_rows(of.what, 1 + sum(map(len, rules.values())) + (joint is not None))
             op = _declared(name, of, rules, joint, called, node)
     return op, said
 
@@ -189,37 +190,60 @@ def need_rows(what: str, count: int) -> None:
 
 def _key(of: ArrayFunction, rules: Rules, joint: Backward | None) -> str:
     """What tells the op from others. A rule may read what has no text: then it is one of its own each time."""
-    others = [(k, rule.name) for k, rule in rules.items() if isinstance(rule, Backward)]
+    each = [(k, rule) for k, of_outputs in rules.items() for rule in of_outputs]
+    others = [(k, rule.name) for k, rule in each if isinstance(rule, Backward)]
     values = (of.function, of.numba, *(tuple(map(tuple, part)) for part in of[3:6]), of.dtypes)
-    own = function_key(of.what, *values, *others, joint and joint.name)
-    written = [(name, rule) for name, rule in rules.items() if not isinstance(rule, Backward)]
+    shape = tuple((k, tuple(map(_kind, of_outputs))) for k, of_outputs in rules.items())
+    own = function_key(of.what, *values, *others, shape, joint and joint.name)
+    written = [rule for _, rule in each if _kind(rule) == "written"]
     try:
         return f"{own}_{function_key('', *written)}" if written else own
     except TypeError:
         return f"{own}_{next(_number)}"
 
 
+def _kind(rule: Rule) -> str:
+    return "none" if rule is None else "compiled" if isinstance(rule, Backward) else "written"
+
+
 def _declared(
     name: str, of: ArrayFunction, rules: Rules, joint: Backward | None, called: str, node: str
 ) -> Op:
-    made = {k: _Derivative(f"{name}_d{k}", of, rule) for k, rule in rules.items() if isinstance(rule, Backward)}
+    made = {
+        (k, j): _Derivative(f"{name}_d{k}_{j}", of, rule)
+        for k, of_outputs in rules.items() for j, rule in enumerate(of_outputs) if isinstance(rule, Backward)
+    }  # fmt: skip
     together = _Derivative(f"{name}_backward", of, joint, of.results()) if joint is not None else None
+    derivatives = [*made.values(), *([together] if together else [])]
     frame = _frame(of, of.integers, of.operands, of.size)
-    for row in (_row(name, of, frame, of.size, listed=False), *(d.row(listed=False) for d in (*made.values(), together) if d)):
+    for row in (_row(name, of, frame, of.size, listed=False), *(d.row(listed=False) for d in derivatives)):
         unit(row, FLOAT32 if FLOAT32 in row.dtypes else row.dtypes[0], FLAT)  # what is wrong with it, it says now
     op = Op(
         name, STRUCTURED, tuple(array.name for array in of.operands), (*of.integers, "*outputs"),
         kernel=_row(name, of, frame, of.size), forward=SHAPE_FRAMED, n_out=len(of.outputs), edges=len(of.free),
-        flags=(ONE_DIFFERENTIABLE if len(of.outputs) > 1 else 0)
-        | (NOT_DIFFERENTIABLE if of.outputs[0].dtype is not None else 0),
-        called=called, node=node,
+        flags=_flags(of, rules, joint), called=called, node=node,
         saved_as=" ".join((*(a.name for a in of.operands), "->", *(a.name for a in of.outputs))),
     )  # fmt: skip
-    for k, rule in rules.items():
-        op.vjp(k)(made[k].rule() if k in made else _rule(of, rule))
+    for k, of_outputs in rules.items():
+        written = [
+            made[k, j].rule() if (k, j) in made else _rule(of, rule) if rule is not None else None
+            for j, rule in enumerate(of_outputs)
+        ]
+        if len(of_outputs) > 1:
+            op.vjp_sum(k, *written)
+        elif written[0] is not None:
+            op.vjp(k)(written[0])
     if together is not None:
         op.joint_vjp(*of.free, by=together.op)(together.recorded)
     return op
+
+
+def _flags(of: ArrayFunction, rules: Rules, joint: Backward | None) -> int:
+    """Which results may have gradients: all, unless derivatives are those of the first one."""
+    if of.outputs[0].dtype is not None:
+        return NOT_DIFFERENTIABLE
+    first = joint is not None or any(len(of_outputs) == 1 for of_outputs in rules.values())
+    return ONE_DIFFERENTIABLE if first and len(of.outputs) > 1 else 0
 
 
 # --- kernels ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,315 @@
+"""`fastgrad.library.op`: users' ops that are compiled functions on arrays."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from numba import njit
+
+import fastgrad as fg
+from fastgrad.autograd import gradcheck, gradgradcheck
+from fastgrad.library import m, op
+from fastgrad.native.host.tables import OPS
+
+ARRAY = np.ones(3)
+SCALE = 2.0
+
+
+def multiply(a, b, out):
+    """The product of two matrices."""
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            out[i, j] = 0
+            for k in range(a.shape[1]):
+                out[i, j] += a[i, k] * b[k, j]
+
+
+MATRICES = {"inputs": ("(m, k)", "(k, n)"), "outputs": ("(m, n)",)}
+product = op(
+    multiply,
+    **MATRICES,
+    backward={"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g},
+    name="tests_ao::product",
+)
+
+
+@njit
+def multiply_backward(g, a, b, da, db):
+    da[:] = 0
+    db[:] = 0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                da[i, k] += g[i, j] * b[k, j]
+                db[k, j] += g[i, j] * a[i, k]
+
+
+once = op(njit(multiply), **MATRICES, backward=multiply_backward, name="once")
+
+
+@op(
+    inputs=("(m, n)", "(m, k)", "(k, n)"),
+    outputs=("(m, k)", "(k, n)"),
+    backward={
+        "grad": {"da": lambda g, b: g @ b, "db": lambda g, a: a @ g},
+        "a": {"da": None, "db": lambda g, grad: grad @ g.mT},
+        "b": {"da": lambda g, grad: g.mT @ grad, "db": None},
+    },
+)
+def both(grad, a, b, da, db):
+    multiply_backward(grad, a, b, da, db)
+
+
+def numbers(*sizes, dtype=fg.float64):
+    return fg.randn(*sizes, dtype=dtype, requires_grad=True)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    fg.manual_seed(3)
+
+
+def test_values_and_dtypes():
+    for dtype in (fg.float32, fg.float64, fg.float16, fg.bfloat16):
+        a, b = (fg.ones(*sizes, dtype=dtype) for sizes in ((2, 3), (3, 4)))
+        y = product(a, b)
+        assert y.dtype is dtype
+        assert y.tolist() == [[3.0] * 4] * 2
+    a, b = numbers(4, 3), numbers(2, 4)
+    fg.testing.assert_close(product(a.T, b=b.T), a.T @ b.T)
+    assert product(fg.ones(0, 3), fg.ones(3, 2)).shape == (0, 2)
+    fg.testing.assert_close(product(fg.ones(2, 0), fg.ones(0, 2)), fg.zeros(2, 2))
+    assert fg.ops.tests_ao.product is product
+    assert product.__doc__ == "The product of two matrices."
+    assert product.__name__ == "multiply"
+
+
+def test_derivatives_in_tensor_language():
+    a, b = numbers(2, 3), numbers(3, 4)
+    assert gradcheck(product, (a, b))
+    assert gradgradcheck(product, (a, b))
+    assert gradcheck(product, (a, b.detach()))
+    assert gradcheck(product, (numbers(3, 2).T, b))
+    y = product(a, b)
+    assert y.grad_fn.name() == "ProductBackward0"
+    assert y.grad_fn._saved_a is a
+
+
+def test_compiled_backward():
+    a, b = numbers(2, 3), numbers(3, 4)
+    assert gradcheck(once, (a, b))
+    assert gradcheck(once, (a, b.detach()))
+    assert gradcheck(once, (a.detach(), b))
+    x = fg.ones(2, 3, dtype=fg.float16, requires_grad=True)
+    once(x, fg.ones(3, 4, dtype=fg.float16)).sum().backward()
+    assert x.grad.dtype is fg.float16
+    assert x.grad.tolist() == [[4.0] * 3] * 2
+    [g] = fg.autograd.grad(once(a, b).sum(), a, create_graph=True)
+    assert g.requires_grad
+    with pytest.raises(NotImplementedError, match="OnceBackwardBackward0"):
+        g.sum().backward()
+    twice = op(multiply, **MATRICES, backward=both, name="twice")
+    assert gradcheck(twice, (a, b))
+    assert gradgradcheck(twice, (a, b))
+    assert gradcheck(both, (numbers(2, 4), a, b))
+    assert gradgradcheck(both, (numbers(2, 4), a, b))
+
+
+def test_one_compiled_gradient_for_each_input():
+    @njit
+    def by_a(g, b, da):
+        for i in range(g.shape[0]):
+            for k in range(b.shape[0]):
+                da[i, k] = 0
+                for j in range(b.shape[1]):
+                    da[i, k] += g[i, j] * b[k, j]
+
+    mixed = op(multiply, **MATRICES, backward={"a": by_a, "b": lambda g, a: a.mT @ g}, name="mixed")
+    assert gradcheck(mixed, (numbers(2, 3), numbers(3, 4)))
+    none = op(multiply, **MATRICES, backward={"a": None, "b": lambda g, a: a.mT @ g}, name="half")
+    a, b = numbers(2, 3), numbers(3, 4)
+    assert gradcheck(lambda b: none(a.detach(), b), (b,))
+    with pytest.raises(NotImplementedError, match="HalfBackward0"):
+        none(a, b).sum().backward()
+
+
+def take(x, index, out, best, scale: float = 1.0):
+    for i in range(index.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] = scale * x[index[i], j]
+    for j in range(x.shape[1]):
+        best[j] = 0
+        for i in range(x.shape[0]):
+            if x[i, j] > x[best[j], j]:
+                best[j] = i
+
+
+def test_constants_fixed_dtypes_and_several_outputs():
+    @njit
+    def back(g, index, dx, scale):
+        dx[:] = 0
+        for i in range(index.shape[0]):
+            for j in range(g.shape[1]):
+                dx[index[i], j] += scale * g[i, j]
+
+    taken = op(
+        take, inputs=("(n, d)", "int64 (k)"), outputs=("(k, d)", "int64 (d)"),
+        backward=back, name="taken",
+    )  # fmt: skip
+    x, index = numbers(4, 3), fg.tensor([2, 0, 2])
+    y, best = taken(x, index, scale=0.5)
+    fg.testing.assert_close(y, 0.5 * x[index])
+    assert best.dtype is fg.int64
+    assert best.tolist() == x.argmax(0).tolist()
+    assert y.requires_grad
+    assert not best.requires_grad
+    assert gradcheck(lambda x: taken(x, index, 0.5)[0], (x,))
+    assert taken(x, index, np.float32(2))[0].shape == (3, 3)
+
+    @op(inputs=("int64 (n)",), outputs=("int64 (n, classes)",))
+    def one_hot(index, out, classes: int, low: bool = False):
+        for i in range(index.shape[0]):
+            for j in range(classes):
+                out[i, j] = 1 if index[i] == j and not low else 0
+
+    assert one_hot(fg.tensor([1, 0]), 3).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert one_hot(fg.tensor([1, 0]), classes=2, low=True).tolist() == [[0, 0], [0, 0]]
+    assert one_hot(fg.tensor([1]), classes=0).shape == (1, 0)
+    for value, error in ((-1, ValueError), (1.5, TypeError), (None, TypeError), (1 << 70, OverflowError)):
+        with pytest.raises(error, match="classes"):
+            one_hot(fg.tensor([1]), value)
+    with pytest.raises(TypeError, match="low"):
+        one_hot(fg.tensor([1]), 2, 1)
+
+
+def test_hooks():
+    a, b, seen = numbers(2, 3), numbers(3, 4), []
+    for function in (product, once):
+        seen.clear()
+        y = function(a, b)
+        y.register_hook(lambda g: seen.append("tensor") or g * 2)
+        y.grad_fn.register_prehook(lambda grads: seen.append("pre"))
+        y.grad_fn.register_hook(lambda ins, outs: seen.append("post"))
+        [g] = fg.autograd.grad(y.sum(), a)
+        assert seen == ["tensor", "pre", "post"]
+        fg.testing.assert_close(g, 2 * b.detach().sum(1).expand(2, 3))
+        packed = []
+        with fg.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t.shape) or t, lambda t: t):
+            y = function(a, b)
+        assert packed == [(2, 3), (3, 4)]
+        y.sum().backward()
+        c = a.exp()
+        y = function(c, b)
+        c.mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+    with fg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: fg.ones(1, dtype=fg.float64)):
+        y = once(a, b)
+    with pytest.raises(RuntimeError):
+        y.sum().backward()
+
+
+def test_calls_have_plans_and_are_captured():
+    calls = []
+    of = fg.library.arrays._sizes
+
+    a, b = numbers(2, 3, dtype=fg.float32), numbers(3, 4, dtype=fg.float32)
+    for _ in range(4):
+        product(a, b)
+    try:
+        fg.library.arrays._sizes = lambda *given: calls.append(1) or of(*given)
+        for _ in range(3):
+            product(a, b)
+        assert not calls or fg.flags.DEBUG
+    finally:
+        fg.library.arrays._sizes = of
+
+    @fg.compile
+    def step(a, b):
+        y = once(product(a, b) * 2, b.mT)
+        return y.sum()
+
+    for k in range(4):
+        a.grad = b.grad = None
+        with fg.no_grad():
+            a.add_(k)
+        step(a, b).backward()
+        found = a.grad, b.grad
+        a.grad = b.grad = None
+        ((a @ b * 2) @ b.mT).sum().backward()
+        fg.testing.assert_close(found, (a.grad, b.grad))
+    assert "recorded" in str(fg.compile.explain(step)) or fg.compile.explain(step)
+
+
+def test_constants_are_brought_to_captured_calls():
+    @op(inputs=("(n)",), outputs=("(n)",), backward=lambda g, factor: g * factor)
+    def scaled(x, out, factor: float = 1.0):
+        for i in range(x.shape[0]):
+            out[i] = x[i] * factor
+
+    x = numbers(5)
+    assert gradcheck(lambda x: scaled(x, 3.0), (x,))
+    assert gradgradcheck(lambda x: scaled(x, 3.0), (x,))
+    call = fg.compile(lambda x, factor: scaled(x, factor) + 1)
+    for factor in (1.0, 2.0, 3.0, 4.0):
+        fg.testing.assert_close(call(x, factor), x * factor + 1)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_and_transforms():
+    a, b = fg.randn(5, 2, 3), fg.randn(3, 4)
+    fg.testing.assert_close(fg.func.vmap(product, in_dims=(0, None))(a, b), a @ b)
+    with pytest.warns(UserWarning, match="batching rule for tests_ao::product"):
+        fg.func.vmap(product, in_dims=(0, None))(a, b)
+    g = fg.func.grad(lambda a: once(a, b).sum())(a[0])
+    fg.testing.assert_close(g, b.sum(1).expand(2, 3))
+    y, t = fg.func.jvp(lambda a: product(a, b), (a[0],), (a[1],))
+    fg.testing.assert_close((y, t), (a[0] @ b, a[1] @ b))
+    with fg.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError):
+        x = fg.autograd.forward_ad.make_dual(a[0], a[1])
+        fg.autograd.forward_ad.unpack_dual(once(x, b))
+
+
+def test_scalars_fixed_sizes_and_integers():
+    @op(inputs=("(n)", "()"), outputs=("()", "(300)"), dtypes=(fg.int64, fg.float64))
+    def total(x, start, out, table):
+        out[()] = start[()]
+        for i in range(x.shape[0]):
+            out[()] += x[i]
+        for i in range(300):
+            table[i] = i
+
+    y, table = total(fg.arange(5), fg.tensor(2))
+    assert (y.item(), y.shape, table.shape, table[299].item()) == (12, (), (300,), 299)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Float'"):
+        total(fg.ones(2), fg.tensor(1.0))
+
+    @op(inputs=("(3, n)",), outputs=("(n)",))
+    def norm(x, out):
+        for i in range(x.shape[1]):
+            out[i] = math.sqrt(x[0, i] ** 2 + x[1, i] ** 2 + x[2, i] ** 2) * SCALE
+
+    assert norm(fg.ones(3, 2)).shape == (2,)
+    with pytest.raises(RuntimeError, match="needs 3 in it"):
+        norm(fg.ones(2, 2))
+
+
+def test_same_declaration_is_the_same_op():
+    n = len(OPS)
+    again = op(
+        multiply,
+        **MATRICES,
+        backward={"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g},
+        name="tests_ao::product",
+    )
+    assert len(OPS) == n
+    assert fg.ops.tests_ao.product is again
+    fg.ops.register if False else None
+    assert copy.deepcopy(product) is product
+    assert pickle.loads(pickle.dumps(fg.sum)) is fg.sum
+    other = op(multiply, **MATRICES, backward={"a": None, "b": None}, name="product")
+    assert other.declared.op is not product.declared.op
