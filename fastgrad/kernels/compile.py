@@ -95,8 +95,10 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
         from fastgrad.native.contracts.entries import Export
 
         function, options, *more = _function(kernel.builder)(kernel, dtype, layout_class)
+        others = dict(*more)
         CASTS.clear()
-        code = compile_unit(name, [Export(symbol(name), function)], options=options, **dict(*more))
+        with others.pop("within", contextlib.nullcontext()):
+            code = compile_unit(name, [Export(symbol(name), function)], options=options, **others)
         # Its key covers the frame that the row names, and no other; records of its own stand in its sources.
         foreign = CASTS & {frame.name for frame in FRAMES} - {kernel.frame(layout_class).name, REPORT.name}
         if foreign:
@@ -169,8 +171,9 @@ def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:
 
 
 def stand_in(value: Any) -> Any:
-    """What the key of a hook, or of a function on arrays, holds for what it reads besides numbers and functions of Python: names of what comes with
-    Python, NumPy and Numba, whose versions the cache knows, and functions that Numba compiles.
+    """What the key of a hook, or of a function on arrays, holds for what it reads besides numbers and functions of
+    Python: names of what comes with Python, NumPy and Numba, whose versions the cache knows, and functions that Numba
+    compiles.
     """
     if hasattr(value, "py_func"):
         return value.py_func

@@ -135,7 +135,8 @@ def _function(function: FunctionType, within: _Within) -> str:
     if function.__doc__ and code.co_consts[:1] == (function.__doc__,):
         code = code.replace(co_consts=(None, *code.co_consts[1:]))
     parts = [_code(code, within)]
-    read = globals_read(function, VOCABULARY if within.stand_in is None else ())  # only formulas have the vocabulary
+    vocabulary = VOCABULARY if within.stand_in is None else ()  # only formulas have it
+    read = globals_read(function, vocabulary)
     for sort, values in enumerate((read, cells_of(function), _defaults_of(function))):
         parts += [f"{sort} {name} {_value_of(name, value, within)}" for name, value in values.items()]
     return f"[{'; '.join(parts)}]"

@@ -64,15 +64,16 @@ def op(
     ----------
     function : function
         Of Python or of ``numba.njit``. It takes an array for each input, then one for each output, which it fills, then
-        constants, annotated with ``float``, ``int`` or ``bool``. It returns nothing. Arrays are contiguous, those of inputs
-        cannot be written to; it makes no arrays of its own, and what Numba compiles it may call. Without it the
-        result is a decorator.
+        constants, annotated with ``float``, ``int`` or ``bool``, and returns nothing. Arrays are contiguous; those of
+        inputs cannot be written to. It makes no arrays of its own, and may call what Numba compiles. Without it
+        the result is a decorator.
     inputs, outputs : sequence of str
-        The shape of each array, such as ``"(m, k)"``: equal names are equal sizes. A size of an output is one of an input, a
-        number, or an int among the constants. A type before the shape, as in ``"int64 (n)"``, fixes that dtype.
+        The shape of each array, such as ``"(m, k)"``: equal names are equal sizes. A size of an output is one of an
+        input, a number, or an int among the constants. A type before the shape, as in ``"int64 (n)"``, fixes the
+        dtype.
     backward : dict, function or op, optional
-        The derivative by each input of the op's dtype, by its name, or what gives them all: see Notes. Without it, backward
-        raises `NotImplementedError`.
+        The derivative by each input of the op's dtype, by its name, or what gives them all: see Notes. Without it,
+        backward raises `NotImplementedError`.
     dtypes : sequence of dtype
         What the other arrays may be, all alike. Halves are computed in float32.
     name : str, optional
@@ -95,14 +96,16 @@ def op(
 
     Notes
     -----
-    A derivative is a function of ``g``, the gradient of the first output, and of what else it names: inputs, outputs, sizes,
-    constants. As a function of Python it is a rule in the language of tensors, which is called once, with symbols, and
-    compiled: arithmetic, ``@``, some methods of `Tensor` (``mT``, ``transpose``, ``sum``, ``expand``, ``reshape`` and
-    others), and functions of `fastgrad.library.m`. Such rules can be differentiated again. As a function of ``numba.njit``, or as
-    another op, it is compiled code that fills arrays; that can be differentiated again if it is an op with a backward.
+    A derivative is a function of ``g``, the gradient of the first output, and of what else it names: inputs, outputs,
+    sizes, constants. As a function of Python it is a rule in the language of tensors, which is called once, with
+    symbols, and compiled: arithmetic, ``@``, some methods of `Tensor` (``mT``, ``transpose``, ``sum``, ``expand``,
+    ``reshape`` and others), and functions of `fastgrad.library.m`. Such rules can be differentiated again. As a
+    function of ``numba.njit``, or as another op, it is compiled code that fills arrays; that can be differentiated
+    again if it is an op with a backward.
+
     Of several outputs only the first has gradients then. All of them do where the value for each input is a dict of
-    derivatives by the names of outputs, each a function of its own ``g`` (None for an output that does not depend on the
-    input); the products are summed.
+    derivatives by the names of outputs, each a function of its own ``g`` (None for an output that does not depend on
+    the input); the products are summed.
 
     Examples
     --------
@@ -129,7 +132,9 @@ def op(
             [2., 2., 2.]])
     """
     if function is None:
-        return functools.partial(op, inputs=inputs, outputs=outputs, backward=backward, dtypes=dtypes, name=name)
+        return functools.partial(
+            op, inputs=inputs, outputs=outputs, backward=backward, dtypes=dtypes, name=name
+        )
     plain, _ = function_of("op", function)
     name = op_name("op", plain, name)
     made = _made(name, parsed(f"op '{name}'", function, inputs, outputs, dtypes), backward)
@@ -141,9 +146,7 @@ def op(
 def _made(name: str, of: ArrayFunction, backward: Any) -> Any:
     """The function that calls an op."""
     rules, joint = _derivatives(name, of, backward)
-    entry, said = declare(
-        name.rpartition("::")[2], of, rules, joint, called=name, node=node_name(name)
-    )
+    entry, said = declare(name.rpartition("::")[2], of, rules, joint, called=name, node=node_name(name))
     made = planned(_caller(name, of, entry, said))
     made.declared = Declared(name, of, entry)
     return made
@@ -169,7 +172,7 @@ def _caller(name: str, of: ArrayFunction, entry: Any, said: tuple[int | str, ...
         tensors = values[: len(of.inputs)]
         words = _sizes(name, of, tensors)
         for constant, value in zip(of.constants, values[len(tensors) :], strict=True):
-            words[f"constant_{constant.name}"] = _word(name, of, constant, value)
+            words[f"constant:{constant.name}"] = _word(name, of, constant, value)
         integers = [words[n] for n in of.integers] + [words[s] if isinstance(s, str) else s for s in said]
         return apply(entry.id, len(order), 0, *(tensors[k] for k in order), *integers)
 
@@ -187,7 +190,9 @@ def _sizes(name: str, of: ArrayFunction, tensors: list[Any]) -> dict[str, int]:
     for k, (array, x) in enumerate(zip(of.inputs, tensors, strict=True)):
         where = f"{name}(): argument '{array.name}' (position {k + 1})"
         if not isinstance(x, TensorBase):
-            raise TypeError(f"{where} must be Tensor, not {type(x).__name__}; fastgrad.tensor(value) makes one")
+            raise TypeError(
+                f"{where} must be Tensor, not {type(x).__name__}; fastgrad.tensor(value) makes one"
+            )
         shape = tuple(x.shape)
         text = f"({', '.join(array.sizes)})"
         if len(shape) != len(array.sizes):
@@ -274,8 +279,8 @@ def _derivatives(
             given = {of.free[0]: given}
         elif type(given) is FunctionType:
             raise TypeError(
-                f"{of.what}: it has the inputs {', '.join(of.free)}; pass backward={{'{of.free[0]}': function, ...}}, with None "
-                "for an input that has none, or compiled code that gives all gradients"
+                f"{of.what}: it has the inputs {', '.join(of.free)}; pass backward={{'{of.free[0]}': function, ...}}, "
+                "with None for an input that has none, or compiled code that gives all gradients"
             )
         else:
             return {}, _compiled(name, of, "backward", given, of.free, of.outputs[0])
@@ -293,7 +298,7 @@ def _derivatives(
         if isinstance(found, Mapping):
             _need_keys(of, part, found, outputs, "an output that does not depend on it")
             rules[operand] = tuple(
-                _derivative(name, of, f"the derivative of '{array.name}' by '{operand}'", found.get(array.name), operand, array)
+                _derivative(name, of, f"{part} of '{array.name}'", found.get(array.name), operand, array)
                 for array in of.outputs
             )
         elif found is not None:
@@ -301,11 +306,13 @@ def _derivatives(
     return rules, None
 
 
-def _need_keys(of: ArrayFunction, part: str, given: Mapping[Any, Any], keys: tuple[str, ...], none: str) -> None:
+def _need_keys(
+    of: ArrayFunction, part: str, given: Mapping[Any, Any], keys: tuple[str, ...], none: str
+) -> None:
     if set(given) != set(keys):
         raise TypeError(
-            f"{of.what}: {part} must have the keys {', '.join(keys)}, but has {', '.join(map(str, given)) or 'none'}; the "
-            f"value for {none} is None"
+            f"{of.what}: {part} must have the keys {', '.join(keys)}, but has {', '.join(map(str, given)) or 'none'}; "
+            f"the value for {none} is None"
         )
 
 
@@ -341,7 +348,9 @@ def _compiled(
                 f"{of.what}: {part} must be a function, one of numba.njit, or an op of fastgrad.library.op, not "
                 f"{type(given).__name__}"
             )
-        given = _made(f"{name.rpartition('::')[2]}_backward", _by_names(of, part, given, targets, output), None)
+        given = _made(
+            f"{name.rpartition('::')[2]}_backward", _by_names(of, part, given, targets, output), None
+        )
         about = given.declared
     _need_fit(of, part, about, targets, output)
     return Backward(about.of, about.op.name, given)
@@ -395,6 +404,8 @@ def _need_fit(of: ArrayFunction, part: str, about: Declared, targets: tuple[str,
     if not set(of.dtypes) <= set(by.dtypes):
         problem = problem or "it must exist for all dtypes of the op"
     if about.op.facts["flags"] & ONE_DIFFERENTIABLE:
-        problem = problem or "its own backward must be given for each of its outputs, in a dict for each input"
+        problem = (
+            problem or "its own backward must be given for each of its outputs, in a dict for each input"
+        )
     if problem:
         raise TypeError(f"{of.what}: {part} does not fit: {problem}")

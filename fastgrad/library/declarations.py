@@ -85,7 +85,9 @@ def _array(what: str, part: str, text: Any) -> tuple[tuple[str, ...], int | None
             "int among the constants, or that of another operand"
         )
     if len(sizes) > MAX_FACTORS:
-        raise ValueError(f"{what}: an array has at most {MAX_FACTORS} dimensions, but {text!r} has {len(sizes)}")
+        raise ValueError(
+            f"{what}: an array has at most {MAX_FACTORS} dimensions, but {text!r} has {len(sizes)}"
+        )
     return tuple(str(int(s)) if s.isdigit() else s for s in sizes), _fixed(what, found[1])
 
 
@@ -95,8 +97,8 @@ def _fixed(what: str, name: str | None) -> int | None:
     dtype = getattr(dtypes, name, None)
     if not isinstance(dtype, dtypes.dtype) or dtype.code not in DISCRETE:
         raise ValueError(
-            f"{what}: only integer types and bool can be fixed, such as 'int64 (n)', not {name!r}; arrays of floats are "
-            "of the dtype that the op is called with"
+            f"{what}: only integer types and bool can be fixed, such as 'int64 (n)', not {name!r}; arrays of floats "
+            "are of the dtype that the op is called with"
         )
     return dtype.code
 
@@ -121,7 +123,8 @@ def dtypes_of(what: str, given: Any) -> tuple[int, ...]:
         if not isinstance(dtype, dtypes.dtype):
             raise TypeError(f"{what}: dtypes must hold dtypes such as fastgrad.float32, not {dtype!r}")
         if dtype.code not in WITHOUT_HALVES:
-            hint = "halves are computed in float32, if that is there" if dtype.is_floating_point else "split it with view_as_real"
+            half = "halves are computed in float32, if that is there"
+            hint = half if dtype.is_floating_point else "view_as_real makes two numbers of one"
             raise ValueError(f"{what}: dtypes cannot hold {dtype}: {hint}")
     return tuple(dict.fromkeys(dtype.code for dtype in given))
 
@@ -138,8 +141,8 @@ def parsed(what: str, function: Any, inputs: Any, outputs: Any, given: Any) -> A
     ins, outs = arrays_of(what, "inputs", inputs), arrays_of(what, "outputs", outputs)
     if not 1 <= len(ins) <= MAX_FRAMED_INPUTS or not 1 <= len(outs) <= MAX_FRAMED_OUTPUTS:
         raise ValueError(
-            f"{what}: there can be 1 to {MAX_FRAMED_INPUTS} inputs and 1 to {MAX_FRAMED_OUTPUTS} outputs, but there are "
-            f"{len(ins)} and {len(outs)}"
+            f"{what}: there can be 1 to {MAX_FRAMED_INPUTS} inputs and 1 to {MAX_FRAMED_OUTPUTS} outputs, but there "
+            f"are {len(ins)} and {len(outs)}"
         )
     if len(ins) + len(outs) > MAX_REACHES:
         raise ValueError(f"{what}: there can be {MAX_REACHES} arrays, but there are {len(ins) + len(outs)}")
@@ -166,16 +169,16 @@ def _parameters(
     arrays, rest = of[: n_in + n_out], of[n_in + n_out :]
     if len(arrays) < n_in + n_out:
         raise TypeError(
-            f"{what}: {n_in} inputs and {n_out} outputs are declared, but its function has {len(of)} parameters: it takes "
-            "an array for each input, and then one for each output, which it fills"
+            f"{what}: {n_in} inputs and {n_out} outputs are declared, but its function has {len(of)} parameters: it "
+            "takes an array for each input, and then one for each output, which it fills"
         )
     if any(p.default is not p.empty for p in arrays):
         raise TypeError(f"{what}: its arrays can have no defaults; constants behind them can")
     for p in rest:
         if not isinstance(p.annotation, (type, str)) or p.annotation not in _KINDS:
             raise TypeError(
-                f"{what}: {n_in} inputs and {n_out} outputs are declared, so the parameter {p.name!r} is a constant and "
-                f"must be annotated with float, int or bool; if it is an array, declare its shape"
+                f"{what}: {n_in} inputs and {n_out} outputs are declared, so the parameter {p.name!r} is a constant "
+                "and must be annotated with float, int or bool; if it is an array, declare its shape"
             )
     return [p.name for p in arrays], tuple(Constant(p.name, _KINDS[p.annotation]) for p in rest)
 
@@ -187,7 +190,9 @@ def _check_names(of: ArrayFunction) -> None:
     numbers = {constant.name for constant in of.constants}
     both = sorted(sizes & (arrays | numbers - ints))
     if both:
-        raise ValueError(f"{of.what}: {both[0]!r} is the name of a size and of a parameter; rename one of them")
+        raise ValueError(
+            f"{of.what}: {both[0]!r} is the name of a size and of a parameter; rename one of them"
+        )
     taken = sorted((arrays | numbers | sizes) & (TAKEN - ({"g"} & {array.name for array in of.inputs})))
     if taken:
         raise ValueError(
@@ -203,8 +208,8 @@ def _check_sizes(of: ArrayFunction) -> None:
         for size in array.sizes:
             if size not in known | chosen and not size.isdigit():
                 raise ValueError(
-                    f"{of.what}: the size {size!r} of the output {array.name!r} is that of no input: it must be the name of "
-                    "a size of an input, a number, or that of an int among the constants"
+                    f"{of.what}: the size {size!r} of the output {array.name!r} is that of no input: it must be the "
+                    "name of a size of an input, a number, or the name of an int among the constants"
                 )
     bound = sorted(known & chosen)
     if bound:
@@ -220,8 +225,8 @@ def _with_dtypes(of: ArrayFunction) -> ArrayFunction:
     free = [array.name for array in of.outputs if array.dtype is None]
     if free:
         raise ValueError(
-            f"{of.what}: no input says which dtype the output {free[0]!r} has: fix it, as in 'int64 (n)', or add an input "
-            "of this dtype"
+            f"{of.what}: no input says which dtype the output {free[0]!r} has: fix it, as in 'int64 (n)', or add an "
+            "input of this dtype"
         )
     return of._replace(dtypes=(of.inputs[0].dtype,))  # type: ignore[arg-type]
 

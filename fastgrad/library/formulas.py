@@ -14,12 +14,11 @@ from fastgrad.native.contracts.limits import MAX_INPUTS, RULES
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
 from fastgrad.native.host.tables import NUMBERS
 from fastgrad.ops import namespaces
+from fastgrad.ops.array_ops import PREFIX
 from fastgrad.ops.call import apply, as_number
 from fastgrad.ops.formulas import declared, need_formula
 from fastgrad.ops.rules import parameters
 
-PREFIX = "library_"
-"""How names of such ops begin in the table."""
 _TAKEN = frozenset(
     (
         "g",

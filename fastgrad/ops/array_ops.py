@@ -2,9 +2,9 @@
 
 Note [Integers of array ops]: a call brings the sizes that its operands have by their names, then constants, then what
 says the sizes of the results (see `native.shapes.framed`). Where another function gives all gradients at once, its
-kernel gets the same integers, as every joint gradient does (Note [Joint gradients] in `native.backward.derivatives`): to
-that kernel what says the sizes of the results are further integers, which nobody reads, and behind them stands what
-says the sizes of the gradients.
+kernel gets the same integers, as every joint gradient does (Note [Joint gradients] in `native.backward.derivatives`):
+to that kernel what says the sizes of the results are further integers, which nobody reads, and behind them stands
+what says the sizes of the gradients.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frame import Frame, number, reads, writes
 from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.contracts.frames.framed import FRAMED, INPUT
-from fastgrad.native.contracts.limits import ATTR_WORDS, MAX_KERNELS, MAX_OPS
+from fastgrad.native.contracts.limits import ATTR_WORDS
 from fastgrad.native.contracts.ops import (
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
@@ -29,9 +29,10 @@ from fastgrad.native.contracts.ops import (
     SOURCE_ATTR,
     STRUCTURED,
 )
-from fastgrad.native.host.tables import BY_NAME, OPS
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import Symbol, float_of_bits, invoke
-from fastgrad.ops.kernel_table import KERNELS, Kernel
+from fastgrad.ops.formulas import need_rows
+from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import Integer, Trace, parameters, taking
 from fastgrad.ops.saving import OUTPUTS
@@ -47,8 +48,8 @@ Size = Callable[[str], str]
 
 
 class Array(NamedTuple):
-    """An operand or a result: its name, the names of its sizes (of fixed ones the digits), and its dtype code if that is
-    fixed.
+    """An operand or a result: its name, the names of its sizes (of fixed ones the digits), and the code of its dtype if
+    that is fixed.
     """
 
     name: str
@@ -102,14 +103,14 @@ class ArrayFunction(NamedTuple):
     def size(self, name: str) -> str:
         """The integer that is a size."""
         chosen = any(constant.name == name for constant in self.constants)
-        return f"constant_{name}" if chosen else f"size_{name}"
+        return f"constant:{name}" if chosen else f"size:{name}"
 
     @property
     def integers(self) -> tuple[str, ...]:
         """The integers of a call, by name."""
         names = (self.size(s) for array in (*self.inputs, *self.outputs) for s in array.sizes)
-        constants = (f"constant_{constant.name}" for constant in self.constants)
-        return tuple(dict.fromkeys((*(n for n in names if n.startswith("size_")), *constants)))
+        constants = (f"constant:{constant.name}" for constant in self.constants)
+        return tuple(dict.fromkeys((*(n for n in names if n.startswith("size:")), *constants)))
 
     def results(
         self, operands: Sequence[Array] | None = None, size: Size | None = None
@@ -166,8 +167,8 @@ def declare(
         said += _Derivative(name, of, joint, said).said
     if len(of.integers) + len(said) > ATTR_WORDS:
         raise RuntimeError(
-            f"{of.what} takes {len(of.integers) + len(said)} integers for sizes, constants and the sizes of results, but "
-            f"a call has room for {ATTR_WORDS}: use fewer names, or results of the sizes of operands"
+            f"{of.what} takes {len(of.integers) + len(said)} integers for sizes, constants and the sizes of results, "
+            f"but a call has room for {ATTR_WORDS}: use fewer names, or results of the sizes of operands"
         )
     with _LOCK:
         name = f"{PREFIX}{name}_{_key(of, rules, joint)}"
@@ -176,16 +177,6 @@ def declare(
             need_rows(of.what, 1 + sum(map(len, rules.values())) + (joint is not None))
             op = _declared(name, of, rules, joint, called, node)
     return op, said
-
-
-def need_rows(what: str, count: int) -> None:
-    """Raise RuntimeError where the tables have no room for so many ops with a kernel each."""
-    for table, most, kind in ((OPS, MAX_OPS, "ops"), (KERNELS, MAX_KERNELS, "kernels")):
-        if len(table) + count > most:
-            raise RuntimeError(
-                f"{what} cannot be declared: the table of {kind} has {most} rows, which are taken, and what is "
-                "declared stays; declare an op once, with what changes among its operands"
-            )
 
 
 def _key(of: ArrayFunction, rules: Rules, joint: Backward | None) -> str:
@@ -217,7 +208,8 @@ def _declared(
     derivatives = [*made.values(), *([together] if together else [])]
     frame = _frame(of, of.integers, of.operands, of.size)
     for row in (_row(name, of, frame, of.size, listed=False), *(d.row(listed=False) for d in derivatives)):
-        unit(row, FLOAT32 if FLOAT32 in row.dtypes else row.dtypes[0], FLAT)  # what is wrong with it, it says now
+        # What is wrong with it, it says now.
+        unit(row, FLOAT32 if FLOAT32 in row.dtypes else row.dtypes[0], FLAT)
     op = Op(
         name, STRUCTURED, tuple(array.name for array in of.operands), (*of.integers, "*outputs"),
         kernel=_row(name, of, frame, of.size), forward=SHAPE_FRAMED, n_out=len(of.outputs), edges=len(of.free),
@@ -251,17 +243,14 @@ def _flags(of: ArrayFunction, rules: Rules, joint: Backward | None) -> int:
 
 def _frame(of: ArrayFunction, integers: Sequence[str], operands: Sequence[Array], size: Size) -> Frame:
     """The frame of a kernel that calls a function: how many elements lie where, by the integers of a call."""
-    floats = {f"constant_{constant.name}" for constant in of.constants if constant.kind == "float"}
+    floats = {f"constant:{constant.name}" for constant in of.constants if constant.kind == "float"}
 
     def extent(array: Array) -> tuple[Any, ...]:
         return tuple(map(size, array.sizes)) or (1,)
 
     return FRAMED.variant(
         outputs={f"out_{a.name}": writes(*extent(a), element=a.dtype) for a in of.outputs},
-        inputs={
-            f"in_{a.name}": reads(*extent(a), element=a.dtype, part=INPUT)
-            for a in operands
-        },
+        inputs={f"in_{a.name}": reads(*extent(a), element=a.dtype, part=INPUT) for a in operands},
         integers={name: number(element=FLOAT64 if name in floats else None) for name in integers},
     )
 
@@ -270,7 +259,7 @@ def _row(name: str, of: ArrayFunction, frame: Frame, size: Size, *, listed: bool
     code = of.function.__code__
     arguments = [("array", f"in_{a.name}", *map(size, a.sizes)) for a in of.inputs]
     arguments += [("array", f"out_{a.name}", *map(size, a.sizes)) for a in of.outputs]
-    arguments += [(constant.kind, f"constant_{constant.name}") for constant in of.constants]
+    arguments += [(constant.kind, f"constant:{constant.name}") for constant in of.constants]
     return Kernel(
         name, "arrays:build", frame=frame, dtypes=of.dtypes, listed=listed, function=of.function, called=of.what,
         arguments=tuple(arguments), numba=of.numba, checks=flags.DEBUG,
@@ -306,13 +295,15 @@ class _Derivative:
         What the integers of the call hold behind those of the op, before what says the sizes of the gradients.
     """
 
-    def __init__(self, name: str, of: ArrayFunction, by: Backward, before: tuple[int | str, ...] = ()) -> None:
+    def __init__(
+        self, name: str, of: ArrayFunction, by: Backward, before: tuple[int | str, ...] = ()
+    ) -> None:
         self._name, self._of, self._by = name, of, by
         known = {array.name: array for array in by.of.inputs}
         places = {gradient_name(by.of): "g", **names_in_rules(of)}
         self._operands = [known[name] for name in places if name in known]
         self._inputs = tuple(places[array.name] for array in self._operands)
-        self._integers = (*of.integers, *(f"before_{k}" for k in range(len(before))))
+        self._integers = (*of.integers, *(f"before:{k}" for k in range(len(before))))
         self._frame = _frame(by.of, self._integers, self._operands, of.size)
 
     @property
@@ -355,24 +346,35 @@ class _Derivative:
 
         def rule(**given: Any) -> Any:
             tensors = {own: given[name] for name, own in names.items()}
-            numbers = {c.name: _number_of(c, given[f"constant_{c.name}"]) for c in constants}
+            numbers = {c.name: _number_of(c, given[f"constant:{c.name}"]) for c in constants}
             return self._by.call(**tensors, **numbers)
 
-        return taking((*self._inputs, *(f"constant_{c.name}" for c in constants)), rule)
+        return taking((*self._inputs, *(f"constant:{c.name}" for c in constants)), rule)
+
+
+class _Trial(Trace):
+    """The trace of a rule that is only tried: its numbers become no tensors, which would stay."""
+
+    def constant(self, value: Any) -> Symbol:
+        if not isinstance(value, (float, complex)):
+            int(value)  # raises for what is no number
+        return Symbol(self, 0)
 
 
 def need_rule(of: ArrayFunction, part: str, function: FunctionType) -> None:
     """Raise TypeError for what is no derivative in the language of tensors: it is called with symbols, once."""
-    symbol, integer = Symbol(Trace(), 0), Integer(SOURCE_ATTR, 0)
+    symbol, integer = Symbol(_Trial(), 0), Integer(SOURCE_ATTR, 0)
     rule = _rule(of, function)
     try:
-        result = rule(**{k: integer if k.startswith(("size_", "constant_")) else symbol for k in parameters(rule)})
+        result = rule(
+            **{k: integer if k.startswith(("size:", "constant:")) else symbol for k in parameters(rule)}
+        )
     except Exception as error:
         text = str(error) or type(error).__name__
         if isinstance(error, AttributeError) and "'Symbol' object" in text:
             text = (
-                f"tensors of a rule have no .{error.name}; they have the arithmetic of + - * / @, mT, transpose, unsqueeze, "
-                "squeeze, expand, reshape, sum, cumsum, tril and triu, and there are the functions of "
+                f"tensors of a rule have no .{error.name}; they have the arithmetic of + - * / @, mT, transpose, "
+                "unsqueeze, squeeze, expand, reshape, sum, cumsum, tril and triu, and there are the functions of "
                 "fastgrad.library.m"
             )
         raise TypeError(
@@ -388,7 +390,7 @@ def _rule(of: ArrayFunction, function: FunctionType) -> Callable[..., Any]:
     kinds = {constant.name: constant for constant in of.constants}
     places = {"g": "g", **names_in_rules(of)}
     names = {
-        name: places.get(name, f"constant_{name}" if name in kinds else f"size_{name}")
+        name: places.get(name, f"constant:{name}" if name in kinds else f"size:{name}")
         for name in parameters(function)
     }
 

@@ -86,7 +86,7 @@ class Symbol(Traced):
         return _arithmetic("bmm", self, other)
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Any:  # noqa: N802 - PyTorch's name
         """The transposed matrices."""
         return self.transpose(-2, -1)
 

@@ -12,7 +12,7 @@ from numba import njit
 
 import fastgrad as fg
 from fastgrad.autograd import gradcheck, gradgradcheck
-from fastgrad.library import m, op
+from fastgrad.library import op
 from fastgrad.native.host.tables import OPS
 
 ARRAY = np.ones(3)
@@ -187,9 +187,10 @@ def test_constants_fixed_dtypes_and_several_outputs():
 
 
 def test_hooks():
-    a, b, seen = numbers(2, 3), numbers(3, 4), []
+    a, b, seen, packed = numbers(2, 3), numbers(3, 4), [], []
     for function in (product, once):
         seen.clear()
+        packed.clear()
         y = function(a, b)
         y.register_hook(lambda g: seen.append("tensor") or g * 2)
         y.grad_fn.register_prehook(lambda grads: seen.append("pre"))
@@ -197,7 +198,6 @@ def test_hooks():
         [g] = fg.autograd.grad(y.sum(), a)
         assert seen == ["tensor", "pre", "post"]
         fg.testing.assert_close(g, 2 * b.detach().sum(1).expand(2, 3))
-        packed = []
         with fg.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t.shape) or t, lambda t: t):
             y = function(a, b)
         assert packed == [(2, 3), (3, 4)]
@@ -242,7 +242,7 @@ def test_calls_have_plans_and_are_captured():
         a.grad = b.grad = None
         ((a @ b * 2) @ b.mT).sum().backward()
         fg.testing.assert_close(found, (a.grad, b.grad))
-    assert "recorded" in str(fg.compile.explain(step)) or fg.compile.explain(step)
+    assert "launches" in str(fg.compile.explain(step))
 
 
 def test_constants_are_brought_to_captured_calls():
@@ -269,9 +269,8 @@ def test_vmap_and_transforms():
     fg.testing.assert_close(g, b.sum(1).expand(2, 3))
     y, t = fg.func.jvp(lambda a: product(a, b), (a[0],), (a[1],))
     fg.testing.assert_close((y, t), (a[0] @ b, a[1] @ b))
-    with fg.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError):
-        x = fg.autograd.forward_ad.make_dual(a[0], a[1])
-        fg.autograd.forward_ad.unpack_dual(once(x, b))
+    with pytest.raises(NotImplementedError, match="OnceBackwardBackward0"):
+        fg.func.jvp(lambda a: once(a, b), (a[0],), (a[1],))
 
 
 def test_scalars_fixed_sizes_and_integers():
@@ -299,17 +298,23 @@ def test_scalars_fixed_sizes_and_integers():
 
 
 def test_same_declaration_is_the_same_op():
+    def declared(turned):
+        rules = {"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.transpose(*turned) @ g}
+        return op(multiply, **MATRICES, backward=rules, name="tests_ao::again")
+
+    first = declared((0, 1))
     n = len(OPS)
-    again = op(
-        multiply,
-        **MATRICES,
-        backward={"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g},
-        name="tests_ao::product",
-    )
+    again = declared((0, 1))
     assert len(OPS) == n
-    assert fg.ops.tests_ao.product is again
-    fg.ops.register if False else None
+    assert fg.ops.tests_ao.again is again
+    assert again.declared.op is first.declared.op
+    assert declared((-1, -2)).declared.op is not first.declared.op
+    del fg.ops.tests_ao.again
     assert copy.deepcopy(product) is product
-    assert pickle.loads(pickle.dumps(fg.sum)) is fg.sum
-    other = op(multiply, **MATRICES, backward={"a": None, "b": None}, name="product")
-    assert other.declared.op is not product.declared.op
+    assert pickle.loads(pickle.dumps(take_first)) is take_first
+    assert isinstance(hash(product), int)
+
+
+@op(inputs=("(n)",), outputs=("()",))
+def take_first(x, out):
+    out[()] = x[0]

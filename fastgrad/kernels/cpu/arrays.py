@@ -5,6 +5,7 @@ The row of such a kernel says in its options what the function is, and of each o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,10 @@ def build(
     options = {**OPTIONS, **dict(of["numba"]), "boundscheck": of["checks"]}
     scope: dict[str, Any] = {"words": words, "float_of": float_of}
     taken, texts = [], []
-    with explained(f"{of['called']} for {SCALARS[dtype]}", function, "it", "room in further outputs"):
+    within = functools.partial(
+        explained, f"{of['called']} for {SCALARS[dtype]}", function, "it", "room in further outputs"
+    )
+    with within():
         for k, (kind, field, *sizes) in enumerate(of["arguments"]):
             at = frame.place(field)
             if kind == "array":
@@ -58,4 +62,5 @@ def build(
                 "what it writes to the arrays of its outputs"
             )
         exec(f"def run(frame):\n    w = words(frame)\n    function({', '.join(texts)})\n", scope)
-    return scope["run"], {**OPTIONS, "error_model": options["error_model"]}, {"wrapper": _WRAPPER, "refused": REFUSED}
+    own = {**OPTIONS, "error_model": options["error_model"]}
+    return scope["run"], own, {"wrapper": _WRAPPER, "refused": REFUSED, "within": within()}

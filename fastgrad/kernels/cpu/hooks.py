@@ -23,6 +23,7 @@ from fastgrad.native.contracts.python_types import READS, REPLACES, TAKES_LEAF
 
 AT_N, AT_SIZES, AT_STATE = (HOOK.offset(name) for name in ("n", "sizes", "n_state"))
 
+
 def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Callable[..., None], dict[str, Any]]:
     """The kernel that calls what was compiled for a hook, at an address in its frame."""
 
