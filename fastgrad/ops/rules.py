@@ -33,7 +33,7 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import COMPLEX_NUMBER, AllGradients, Symbol, Traced, float_bits, invoke
+from fastgrad.ops.call import COMPLEX_NUMBER, AllGradients, Symbol, Traced, float_bits, float_of_bits, invoke
 from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ class Integer(Traced):
         self.source = (kind, value)
 
 
+@functools.cache
+def _number(kind: int, bits: int, word: int) -> int:
+    """The handle of a number of rules, which lives as long as the process."""
+    return rt.wrapped_handle(kind, float_of_bits(bits), word)  # type: ignore[no-any-return]
+
+
 class Trace:
     """The instructions of one rule."""
 
@@ -60,12 +66,12 @@ class Trace:
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
         if isinstance(value, complex):
-            handle = rt.wrapped_handle(COMPLEX_NUMBER, value.real, float_bits(value.imag))
+            handle = _number(COMPLEX_NUMBER, float_bits(value.real), float_bits(value.imag))
         elif isinstance(value, float):
-            handle = rt.wrapped_handle(1, value, 0)
+            handle = _number(1, float_bits(value), 0)
         else:
-            handle = rt.wrapped_handle(0, 0.0, int(value))
-        return Symbol(self, -handle)  # it lives as long as the process
+            handle = _number(0, 0, int(value))
+        return Symbol(self, -handle)
 
     def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
         """Append a call."""
