@@ -11,9 +11,11 @@ import pytest
 from numba import njit
 
 import fastgrad as fg
+from fastgrad import flags
 from fastgrad.autograd import gradcheck, gradgradcheck
 from fastgrad.library import op
 from fastgrad.native.host.tables import OPS
+from fastgrad.native.host.tape import record
 
 ARRAY = np.ones(3)
 SCALE = 2.0
@@ -224,7 +226,7 @@ def test_calls_have_plans_and_are_captured():
         fg.library.arrays._sizes = lambda *given: calls.append(1) or of(*given)
         for _ in range(3):
             product(a, b)
-        assert not calls or fg.flags.DEBUG
+        assert not calls or flags.DEBUG
     finally:
         fg.library.arrays._sizes = of
 
@@ -318,3 +320,65 @@ def test_same_declaration_is_the_same_op():
 @op(inputs=("(n)",), outputs=("()",))
 def take_first(x, out):
     out[()] = x[0]
+
+
+@njit
+def fussy_backward(g, dx):
+    for i in range(g.shape[0]):
+        if g[i] > 1:
+            raise ValueError("large")
+        dx[i] = g[i]
+
+
+@op(inputs=("(n)",), outputs=("(n)",), backward=fussy_backward)
+def fussy(x, out):
+    for i in range(x.shape[0]):
+        if x[i] < 0:
+            raise ArithmeticError("negative", 3)
+        out[i] = x[i]
+
+
+def test_what_functions_raise():
+    x = fg.ones(3, requires_grad=True)
+    for _ in range(4):  # by a plan, too
+        with pytest.raises(ArithmeticError, match="negative") as caught:
+            fussy(-x)
+        assert caught.value.args == ("negative", 3)
+        assert "raised by the function of fussy (line" in caught.value.__notes__[0]
+    fussy(x).sum().backward()
+    assert x.grad.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="large") as caught:
+        (fussy(x) * 2).sum().backward()
+    assert "raised by the function of FussyBackward0 (line" in caught.value.__notes__[0]
+
+
+def test_what_functions_raise_in_captured_calls():
+    values = fg.ones(3)
+    with record() as tape:
+        y = fussy(values) * 2
+    values.fill_(3)
+    tape.replay()
+    assert y.tolist() == [6, 6, 6]
+    values[1] = -1
+    with pytest.raises(ArithmeticError, match="negative"):
+        tape.replay()
+    call = fg.compile(lambda x: fussy(x) + 1)
+    for _ in range(3):
+        assert call(fg.ones(2)).tolist() == [2, 2]
+    with pytest.raises(ArithmeticError, match="negative"):
+        call(-fg.ones(2))
+    assert call(fg.ones(2)).tolist() == [2, 2]
+
+
+@op(inputs=("(n)",), outputs=("(n)",))
+def too_far(x, out, by: int):
+    for i in range(x.shape[0] + by):
+        out[i] = x[0]
+
+
+@pytest.mark.skipif(not flags.DEBUG, reason="for FASTGRAD_DEBUG=1")
+def test_debug_mode_finds_indices_outside():
+    assert too_far(fg.ones(3), 0).tolist() == [1, 1, 1]
+    with pytest.raises(IndexError, match="out of bounds"):
+        too_far(fg.ones(3), 1)
+    fg.debug.check()

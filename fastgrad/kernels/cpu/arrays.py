@@ -14,10 +14,10 @@ from numba import njit, types
 from fastgrad.kernels.cpu.functions import OPTIONS, REFUSED, SCALARS, array_of, explained, reporting
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base.intrinsics import float_of, words
-from fastgrad.native.contracts.frame import HOOK_RAISED, READ
+from fastgrad.native.contracts.frame import FUNCTION_RAISED, READ
 from fastgrad.native.contracts.frames.framed import FRAMED
 
-_WRAPPER = reporting(FRAMED, HOOK_RAISED)
+_WRAPPER = reporting(FRAMED, FUNCTION_RAISED)
 # How a word becomes a number, and its type, by kinds of constants.
 _NUMBERS = {
     "float": ("float_of(w[{}])", types.float64),
