@@ -147,7 +147,7 @@ def _made(name: str, of: ArrayFunction, backward: Any) -> Any:
     """The function that calls an op."""
     rules, joint = _derivatives(name, of, backward)
     entry, said = declare(name.rpartition("::")[2], of, rules, joint, called=name, node=node_name(name))
-    made = planned(_caller(name, of, entry, said))
+    made: Any = planned(_caller(name, of, entry, said))
     made.declared = Declared(name, of, entry)
     return made
 
@@ -158,7 +158,8 @@ def _made(name: str, of: ArrayFunction, backward: Any) -> Any:
 def _caller(name: str, of: ArrayFunction, entry: Any, said: tuple[int | str, ...]) -> Callable[..., Any]:
     """The function of tensors and constants behind an op."""
     given = inspect.signature(of.function).parameters
-    taken = [given[part.name] for part in (*of.inputs, *of.constants)]
+    names = (*(array.name for array in of.inputs), *(constant.name for constant in of.constants))
+    taken = [given[name] for name in names]
     signature = inspect.Signature([p.replace(annotation=p.empty) for p in taken])
     order = [of.inputs.index(array) for array in of.operands]
 
