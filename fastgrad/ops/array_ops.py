@@ -185,7 +185,7 @@ def _key(of: ArrayFunction, rules: Rules, joint: Backward | None) -> str:
     others = [(k, rule.name) for k, rule in each if isinstance(rule, Backward)]
     values = (of.function, of.numba, *(tuple(map(tuple, part)) for part in of[3:6]), of.dtypes)
     shape = tuple((k, tuple(map(_kind, of_outputs))) for k, of_outputs in rules.items())
-    own = function_key(of.what, *values, *others, shape, joint and joint.name)
+    own = function_key(of.what, of.what, *values, *others, shape, joint and joint.name)
     written = [rule for _, rule in each if _kind(rule) == "written"]
     try:
         return f"{own}_{function_key('', *written)}" if written else own

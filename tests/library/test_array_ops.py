@@ -256,6 +256,9 @@ def test_constants_are_brought_to_captured_calls():
     x = numbers(5)
     assert gradcheck(lambda x: scaled(x, 3.0), (x,))
     assert gradgradcheck(lambda x: scaled(x, 3.0), (x,))
+    y = scaled(x, 0.1)  # which float32 does not hold
+    assert fg.autograd.grad(y.sum(), x, retain_graph=True)[0].tolist() == [0.1] * 5
+    assert fg.autograd.grad(y.sum(), x, create_graph=True)[0].tolist() == [0.1] * 5
     call = fg.compile(lambda x, factor: scaled(x, factor) + 1)
     for factor in (1.0, 2.0, 3.0, 4.0):
         fg.testing.assert_close(call(x, factor), x * factor + 1)
@@ -382,3 +385,55 @@ def test_debug_mode_finds_indices_outside():
     with pytest.raises(IndexError, match="out of bounds"):
         too_far(fg.ones(3), 1)
     fg.debug.check()
+
+
+def test_compiled_derivatives_of_several_outputs():
+    @njit
+    def of_sine(g, x, dx):
+        for i in range(x.shape[0]):
+            dx[i] = g[i] * math.cos(x[i])
+
+    @op(
+        inputs=("(n)",),
+        outputs=("(n)", "int64 (n)", "(n)"),
+        backward={"x": {"sine": of_sine, "cosine": lambda g, sine: -(g * sine)}},
+    )
+    def both_of(x, sine, positive, cosine):
+        for i in range(x.shape[0]):
+            sine[i] = math.sin(x[i])
+            cosine[i] = math.cos(x[i])
+            positive[i] = sine[i] > 0
+
+    x = numbers(4)
+    sine, positive, cosine = both_of(x)
+    assert sine.requires_grad
+    assert cosine.requires_grad
+    assert not positive.requires_grad
+    assert gradcheck(lambda x: both_of(x)[0], (x,))
+    assert gradcheck(lambda x: both_of(x)[2], (x,))
+    assert gradcheck(lambda x: both_of(x)[0] * both_of(x)[2], (x,))
+    assert gradcheck(lambda x: (lambda y: y[0] * y[2])(both_of(x)), (x,))
+    assert [t.dtype for t in both_of(fg.ones(2, dtype=fg.float16))] == [fg.float16, fg.int64, fg.float16]
+
+
+def test_options_of_numba():
+    def divided(x, out):
+        for i in range(x.shape[0]):
+            out[i] = 1 / x[i]
+
+    shapes = {"inputs": ("(n)",), "outputs": ("(n)",)}
+    zero = fg.zeros(1)
+    assert op(divided, **shapes)(zero).tolist() == [math.inf]
+    assert op(njit(fastmath={"contract"})(divided), **shapes)(zero).tolist() == [math.inf]
+    strict = op(njit(error_model="python")(divided), **shapes)
+    with pytest.raises(ZeroDivisionError):
+        strict(zero)
+
+
+def test_names_are_part_of_the_key():
+    one = op(multiply, **MATRICES, name="tests_ao::named")
+    other = op(multiply, **MATRICES, name="tests_ao2::named")
+    for function, name in ((one, "tests_ao::named"), (other, "tests_ao2::named")):
+        with pytest.raises(TypeError, match=name):
+            function(1, 2)
+        assert function.declared.op.called == name

@@ -35,7 +35,8 @@ def build(
     """
     of = kernel.options
     function, frame = of["function"], kernel.frame()
-    options = {**OPTIONS, **dict(of["numba"]), "boundscheck": of["checks"]}
+    own = {name: set(value) if isinstance(value, tuple) else value for name, value in of["numba"]}
+    options = {**OPTIONS, **own, "boundscheck": of["checks"]}
     scope: dict[str, Any] = {"words": words, "float_of": float_of}
     taken, texts = [], []
     within = functools.partial(
@@ -62,5 +63,5 @@ def build(
                 "what it writes to the arrays of its outputs"
             )
         exec(f"def run(frame):\n    w = words(frame)\n    function({', '.join(texts)})\n", scope)
-    own = {**OPTIONS, "error_model": options["error_model"]}
-    return scope["run"], own, {"wrapper": _WRAPPER, "refused": REFUSED, "within": within()}
+    around = {**OPTIONS, "error_model": options["error_model"]}
+    return scope["run"], around, {"wrapper": _WRAPPER, "refused": REFUSED, "within": within()}
