@@ -45,7 +45,7 @@ REFUSED = ("NRT_", "numba_", "_numba_", "Py", "_Py", "GOMP", "omp_")
 """What code may refer to only where Numba or the GIL is there."""
 
 
-def reporting(frame: Frame, kind: int) -> str:
+def reporting(declared: Frame, kind: int) -> str:
     """What of a function leaves its unit: a kernel that reports, as `kind`, what the function raises.
 
     A report has Numba's description of the exception, which `errors.exception_of_code` reads, and the first word of the
@@ -61,7 +61,7 @@ define void @fastgrad_{{name}}(i64 %frame) {{{{
   %raised = icmp sgt i32 %code, 0
   br i1 %raised, label %report, label %end
 report:
-  %at = add i64 %frame, {frame.offset("status")}
+  %at = add i64 %frame, {declared.offset("status")}
   %place = inttoptr i64 %at to ptr
   %address = load i64, ptr %place
   %kind = inttoptr i64 %address to ptr
