@@ -13,9 +13,10 @@ from fastgrad import dtypes as element_dtypes
 from fastgrad.functions.plans import planned
 from fastgrad.library.declarations import function_of, need_gradients, parsed
 from fastgrad.library.names import node_name, op_name, plain_parameters
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOAT32, HALVES
 from fastgrad.native.contracts.ops import ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.records import TENSOR
 from fastgrad.ops import namespaces
 from fastgrad.ops.array_ops import (
     Array,
@@ -30,6 +31,7 @@ from fastgrad.ops.array_ops import (
 )
 from fastgrad.ops.call import apply, float_bits
 
+_DTYPE = TENSOR.fields["dtype"][0]
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -194,7 +196,7 @@ def _sizes(name: str, of: ArrayFunction, tensors: list[Any]) -> dict[str, int]:
             raise TypeError(
                 f"{where} must be Tensor, not {type(x).__name__}; fastgrad.tensor(value) makes one"
             )
-        shape = tuple(x.shape)
+        shape = rt.sizes(x)
         text = f"({', '.join(array.sizes)})"
         if len(shape) != len(array.sizes):
             raise RuntimeError(
@@ -215,26 +217,27 @@ def _sizes(name: str, of: ArrayFunction, tensors: list[Any]) -> dict[str, int]:
 
 
 def _need_dtype(name: str, where: str, of: ArrayFunction, array: Array, x: Any, first: Any) -> Any:
-    """Raise for a tensor of another dtype; returns the first operand whose dtype is not fixed."""
+    """Raise for a tensor of another dtype; returns the first dtype that is not fixed."""
+    dtype = element_dtypes.of_code(rt.field(x, _DTYPE))
     if array.dtype is not None:
-        if x.dtype.code != array.dtype:
+        if dtype.code != array.dtype:
             expected = element_dtypes.of_code(array.dtype)
             raise RuntimeError(
-                f"{where} must be of {expected}, but is of {x.dtype}; convert it with .to({expected})"
+                f"{where} must be of {expected}, but is of {dtype}; convert it with .to({expected})"
             )
         return first
     if first is None:
-        if x.dtype.code not in of.dtypes and not (x.dtype.code in HALVES and FLOAT32 in of.dtypes):
+        if dtype.code not in of.dtypes and not (dtype.code in HALVES and FLOAT32 in of.dtypes):
             names = ", ".join(str(element_dtypes.of_code(code)) for code in of.dtypes)
             raise NotImplementedError(
-                f"{where}: not implemented for '{x.dtype.type_name}', but for {names}; convert it with .to() first, or "
+                f"{where}: not implemented for '{dtype.type_name}', but for {names}; convert it with .to() first, or "
                 "declare more dtypes"
             )
-        return x
-    if x.dtype != first.dtype:
+        return dtype
+    if dtype is not first:
         raise RuntimeError(
-            f"{name}(): expected operands of the same dtype, but got {first.dtype} and {x.dtype} for '{array.name}'; "
-            f"convert it with .to({first.dtype})"
+            f"{name}(): expected operands of the same dtype, but got {first} and {dtype} for '{array.name}'; convert "
+            f"it with .to({first})"
         )
     return first
 

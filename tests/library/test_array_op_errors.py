@@ -305,3 +305,65 @@ def test_full_tables(monkeypatch):
 @njit
 def of_one(g, db):
     db[:] = 0
+
+
+class Lying(fg.Tensor):
+    """A tensor that is not what it says."""
+
+    shape = (3, 2)
+    dtype = fg.float32
+
+
+class Pretending:
+    """No tensor, though it says so."""
+
+    __class__ = fg.Tensor
+
+
+def test_what_lies_crashes_nothing():
+    @op(
+        inputs=("(m, k)", "(k)"), outputs=("(m)",), backward={"a": lambda g, x: g.unsqueeze(1) * x, "x": None}
+    )
+    def times(a, x, out):
+        for i in range(a.shape[0]):
+            out[i] = a[i, 0] + x[a.shape[1] - 1]
+
+    lying = fg.ones(2, 3, dtype=fg.float64)
+    lying.__class__ = Lying
+    assert times(lying, fg.ones(3, dtype=fg.float64)).shape == (2,)
+    with pytest.raises(RuntimeError, match="same dtype"):
+        times(lying, fg.ones(3))
+    with pytest.raises(TypeError):
+        times(Pretending(), fg.ones(3))
+    a, x = fg.ones(2, 3, requires_grad=True), fg.ones(3)
+    y = times(a, x)
+    x.data = fg.ones(1000)
+    with pytest.raises(RuntimeError):
+        y.sum().backward()
+
+    @op(inputs=("(n)",), outputs=("(n, k)",))
+    def spread(x, out, k: int):
+        out[:] = 0
+
+    for k in (1 << 62, (1 << 63) - 1, 1 << 45):
+        with pytest.raises((RuntimeError, MemoryError)):
+            spread(fg.ones(4), k)
+
+
+def test_saved_tensor_hooks_that_bring_something_else():
+    @njit
+    def back(g, x, dx):
+        for i in range(x.shape[0]):
+            dx[i] = g[i] * x[i]
+
+    squared = op(same, **VECTOR, backward=back, name="squared")
+    x = fg.ones(3, requires_grad=True)
+    for other in (fg.ones(2), fg.ones(3, dtype=fg.float64), fg.ones(3, dtype=fg.int64), fg.ones(0)):
+        with fg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t, other=other: other):
+            y = squared(x)
+        with pytest.raises(RuntimeError):
+            y.sum().backward()
+    with fg.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: fg.ones(3, 1)):
+        y = squared(x)
+    y.sum().backward()  # as many elements
+    assert x.grad.tolist() == [1, 1, 1]
