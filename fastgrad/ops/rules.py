@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import COMPLEX
+from fastgrad.native.contracts.element_types import COMPLEX, INT64
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
@@ -91,6 +91,18 @@ class Trace:
         words.append(len(sources))
         for source in sources:
             words.extend(source)
+        return self._appended(words)
+
+    def of_integer(self, value: Integer) -> Symbol:
+        """An integer of the node as a tensor without dimensions, where a rule calculates with it."""
+        if value.source[0] != SOURCE_ATTR:
+            int(value)  # raises: it is more than one number
+        sources = [(SOURCE_CONST, word) for word in (INT64, 0, 0)]  # on the CPU, from an int
+        sources += [value.source, (SOURCE_CONST, 0), (SOURCE_CONST, 0)]
+        words = [BY_NAME["filled"].id, 0, len(sources), *(word for source in sources for word in source)]
+        return self._appended(words)
+
+    def _appended(self, words: list[int]) -> Symbol:
         self.instructions.append(words)
         slot = ENV_RESULTS + len(self.instructions) - 1
         if slot >= ENV_WORDS:
@@ -105,6 +117,8 @@ class Trace:
     def _slot(self, operand: Any) -> int:
         if operand is None:
             return ENV_ABSENT
+        if isinstance(operand, Integer):
+            return self.of_integer(operand).slot
         return (operand if isinstance(operand, Symbol) else self.constant(operand)).slot
 
     def install(self) -> int:

@@ -7,7 +7,10 @@ import pytest
 from numba import njit
 
 import fastgrad as fg
+from fastgrad.kernels.cuda.compile import built
 from fastgrad.library import op
+from fastgrad.native.contracts.element_types import FLOAT32
+from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
 
@@ -178,7 +181,8 @@ BACKWARDS = [
     (lambda g: 3, "must return a tensor, but returned int"),
     (lambda g: None, "must return a tensor, but returned NoneType"),
     (lambda g, x: g if x > 0 else x, "a choice between values is m.where"),
-    (lambda g, n: g * n, "a rule is traced once"),
+    (lambda g, n: g * (n - 1), "unsupported operand"),
+    (lambda g, n: g if n > 1 else -g, "a rule is traced once"),
     (lambda g, z: g, r"must take g, and may take n, out, x, but takes \(g, z\)"),
     (lambda x: x, "must take g"),
     (lambda g, *more: g, "must have plain parameters"),
@@ -318,6 +322,11 @@ class Pretending:
     """No tensor, though it says so."""
 
     __class__ = fg.Tensor
+
+
+def test_there_is_no_kernel_for_gpus():
+    with pytest.raises(NotImplementedError, match=r"no CUDA kernel for library_another.*\.cpu\(\)"):
+        built(another.declared.op.kernel, FLOAT32, FLAT, "sm_90")
 
 
 def test_what_lies_crashes_nothing():

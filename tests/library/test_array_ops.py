@@ -437,3 +437,31 @@ def test_names_are_part_of_the_key():
         with pytest.raises(TypeError, match=name):
             function(1, 2)
         assert function.declared.op.called == name
+
+
+def test_sizes_in_rules():
+    @op(
+        inputs=("(n, d)",),
+        outputs=("(d)",),
+        backward=lambda g, n, d, factor: (factor * (g / n)).unsqueeze(0).expand(n, d),
+    )
+    def mean_of_rows(x, out, factor: int = 1):
+        for j in range(x.shape[1]):
+            out[j] = 0
+            for i in range(x.shape[0]):
+                out[j] += factor * x[i, j] / x.shape[0]
+
+    for sizes in ((3, 2), (5, 1), (1, 4)):
+        x = numbers(*sizes)
+        fg.testing.assert_close(mean_of_rows(x), x.mean(0))
+        assert gradcheck(mean_of_rows, (x,))
+        assert gradgradcheck(lambda x: mean_of_rows(x, 3).exp(), (x,))
+    x = fg.ones(4, 2, requires_grad=True)
+    mean_of_rows(x, factor=2).sum().backward()
+    assert x.grad.dtype is fg.float32
+    assert x.grad.tolist() == [[0.5, 0.5]] * 4
+    call = fg.compile(lambda x: mean_of_rows(x).sum())
+    for n in (2, 4, 2, 4, 2):
+        x = fg.ones(n, 2, requires_grad=True)
+        call(x).backward()
+        assert x.grad.tolist() == [[1 / n] * 2] * n
