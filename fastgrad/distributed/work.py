@@ -21,6 +21,7 @@ import numpy as np
 
 from fastgrad.distributed.transport import DistBackendError, mpi
 from fastgrad.futures import Future
+from fastgrad.native.build.loader import rt
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -259,6 +260,11 @@ class Collective(Work):
     def __init__(
         self, group: ProcessGroup, name: str, facts: tuple[Any, ...], begin: Callable[[], Any], **more: Any
     ) -> None:
+        if rt.capturing():
+            raise NotImplementedError(
+                f"{name}(): calls between processes cannot be recorded on a tape or within a compiled function; "
+                "make them outside of it"
+            )
         super().__init__(group, name, begin, **more)
         self.number = group.next_number()
         self._facts = ", ".join(map(str, facts))
@@ -269,16 +275,20 @@ class Collective(Work):
         self._texts: np.ndarray | None = None
         self._check_request = group.check.Iallreduce(mpi().IN_PLACE, self._check, op=mpi().MAX)
         group.pending.append(self)
+        self._start_in_order()
+
+    def _start_in_order(self) -> None:
+        """Begin the transfers of calls on which all agree, up to this one.
+
+        None is finished here but by who waits for it: what then runs may make calls, and all ranks have to make them in
+        the same order.
+        """
+        pending = self._group.pending
+        while pending and not self._begun and pending[0]._agree():
+            pending.popleft()._start()
 
     def _advance(self) -> None:
-        """Calls before this one go first."""
-        pending = self._group.pending
-        while pending and not self._begun:
-            first = pending[0]
-            if not first._agree():
-                return
-            pending.popleft()
-            first._start()
+        self._start_in_order()
         if self._begun:
             super()._advance()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -18,14 +17,6 @@ pytest.importorskip("mpi4py")
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_collectives(n: int):
     assert succeed(n, "collectives.py").count("is done") == n
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """A group of this process alone."""
-    dist.init_process_group("mpi")
-    yield
-    dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +43,7 @@ def alone() -> Iterator[None]:
         (lambda: dist.all_gather([fg.ones(2)], fg.ones(1)), ValueError, r"'tensor_list\[0\]' has 2 elements"),
         (lambda: dist.all_gather(fg.ones(1), fg.ones(1)), TypeError, "iterable of Tensors"),
         (lambda: dist.gather(fg.ones(1)), ValueError, "'gather_list' must have one tensor"),
-        (lambda: dist.reduce_scatter_tensor(fg.ones(2), fg.ones(3)), ValueError, "number of ranks"),
+        (lambda: dist.reduce_scatter_tensor(fg.ones(2), fg.ones(3)), ValueError, "1 times the elements"),
         (lambda: dist.all_to_all_single(fg.ones(2), fg.ones(3)), ValueError, "expects 2"),
         (lambda: dist.all_to_all_single(fg.ones(2), fg.ones(2), [1]), ValueError, "output_split_sizes"),
         (lambda: dist.send(fg.ones(1), 0), ValueError, "it is this one"),
