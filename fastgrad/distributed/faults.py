@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from traceback import format_exception
 from types import TracebackType
 from typing import Any
 
@@ -113,6 +116,10 @@ class Watch:
         return "; ".join([who, *others])
 
 
+def _is_default(number: int) -> bool:
+    return signal.getsignal(number) is signal.SIG_DFL
+
+
 def _lives(pid: int) -> bool:
     """Whether a process of this machine runs; one that only waits for its parent does not."""
     try:
@@ -136,23 +143,35 @@ class Farewell:
         self.watch, self.groups = watch, groups
         self.previous = sys.excepthook
         self.over = False
+        self.process = os.getpid()
         sys.excepthook = self.uncaught
+        if threading.current_thread() is threading.main_thread() and _is_default(signal.SIGUSR1):
+            signal.signal(
+                signal.SIGUSR1, signal.SIG_IGN
+            )  # by which mpiexec says that a rank died, and ends others
         atexit.register(self.leave)
 
     def uncaught(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        """Print the traceback as before, and tell the others of it."""
-        print(f"fastgrad.distributed: rank {self.watch.rank} of {self.watch.size} failed:", file=sys.stderr)
-        self.previous(kind, error, traceback)
+        """Print the traceback, in one piece where it is the usual one, and tell the others of it."""
+        text = f"fastgrad.distributed: rank {self.watch.rank} of {self.watch.size} failed:\n"
+        usual = self.previous is sys.__excepthook__
+        if usual:
+            text += "".join(format_exception(kind, error, traceback))
+        sys.stderr.write(text)
+        if not usual:
+            self.previous(kind, error, traceback)
         sys.stderr.flush()
-        if not self.over:
+        if not self.over and os.getpid() == self.process:
             self.watch.broken = True
             self.watch.tell("failed", f"{kind.__name__}: {error}"[:2000])
 
     def leave(self) -> None:
-        """The program ends: wait for calls that nobody waited for, and say so; after a failure, see that all end."""
+        """The program ends: wait for calls that nobody waited for, and for the others; see that all end."""
         self.release()
+        if os.getpid() != self.process:  # a forked child
+            return
         if not self.watch.broken:
             try:
                 for group in self.groups():
@@ -160,6 +179,7 @@ class Farewell:
             except Exception as error:  # noqa: BLE001 - nobody above would report it
                 print(f"fastgrad.distributed: at the end of rank {self.watch.rank}: {error}", file=sys.stderr)
         self.say_left()
+        self.wait_for_others()
         if self.watch.broken:
             self.end_all()
 
@@ -173,6 +193,13 @@ class Farewell:
         atexit.unregister(self.leave)
         if sys.excepthook == self.uncaught:
             sys.excepthook = self.previous
+
+    def wait_for_others(self) -> None:
+        """Wait until all others have left too, as MPI would; but it would also wait for one that failed."""
+        while not self.watch.broken and len(self.watch.gone()) < self.watch.size:
+            self.watch.read()
+            self.watch.broken = bool(self.watch.failed)
+            time.sleep(0.001)
 
     def end_all(self) -> None:
         """Let the others notice and report; then end those that did not: they would wait for this rank forever."""

@@ -22,6 +22,9 @@ class DistBackendError(DistError):
     """A call of several processes failed: one of them is gone, late, or makes another call."""
 
 
+DistError.__module__ = DistBackendError.__module__ = "fastgrad.distributed"  # as which programs catch them
+
+
 class ReduceOp(Enum):
     """How a reduction combines the elements of all ranks.
 

@@ -154,8 +154,9 @@ def test_a_hook_that_raises(alone):
         raise LookupError("here")
 
     ddp.register_comm_hook(None, raises)
-    with pytest.raises(LookupError, match="here"):
+    with pytest.raises(LookupError, match="here") as caught:
         ddp(fg.ones(1, 2)).sum().backward()
+    assert caught.value.__notes__ == ["in communication hook raises, bucket 0"]
     ddp.reducer.hook = None
     with pytest.raises(RuntimeError, match="Expected to have finished reduction"):
         ddp(fg.ones(1, 2))

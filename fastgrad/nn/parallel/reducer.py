@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from weakref import finalize, ref
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from fastgrad.autograd.engine import queue_callback
 from fastgrad.autograd.graph import get_gradient_edge
+from fastgrad.autograd.hooks import hook_name
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
 from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -230,8 +232,20 @@ class Reducer:
         given = GradBucket(index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters)
         if self.hook is None:
             bucket.future = allreduce_hook(self.group, given)
-        else:
-            bucket.future = need_future(self.hook, index, self.hook(self.state, given))
+            return
+        with self.named(index):
+            value = self.hook(self.state, given)
+        bucket.future = need_future(self.hook, index, value)
+
+    @contextmanager
+    def named(self, index: int) -> Iterator[None]:
+        """Let exceptions say which communication hook raised them, for which bucket."""
+        try:
+            yield
+        except Exception as error:
+            if self.hook is not None:
+                error.add_note(f"in communication hook {hook_name(self.hook)}, bucket {index}")
+            raise
 
     def finish(self) -> None:
         """Wait for all buckets, and write what came to the gradients."""
@@ -240,7 +254,9 @@ class Reducer:
             for index, bucket in enumerate(self.buckets):
                 assert bucket.future is not None
                 hook = self.hook or allreduce_hook
-                reduced = need_reduced(hook, index, bucket.future.wait(), bucket.buffer)
+                with self.named(index):
+                    value = bucket.future.wait()
+                reduced = need_reduced(hook, index, value, bucket.buffer)
                 if not _is(reduced, bucket.buffer):
                     bucket.buffer.copy_(reduced.detach().view(-1))
                 for k, p, view in zip(bucket.numbers, bucket.parameters, bucket.views, strict=True):
