@@ -91,7 +91,7 @@ def test_refused_beginnings(arguments, error, words):
     assert not dist.is_initialized()
 
 
-def test_without_a_group():
+def test_g3_without_a_group():
     for call in (
         lambda: dist.all_reduce(fg.ones(1)),
         dist.get_rank,

@@ -52,37 +52,52 @@ def goes_wrong(case: str, n: int = 2) -> str:
 
 
 @pytest.mark.parametrize(
-    ("case", "words"),
+    ("number", "case", "words"),
     [
         (
+            "W3",
             "killed",
             ["all_reduce() (call 2) on rank 0 cannot be completed: rank 1 failed: its process (", "is gone"],
         ),
-        ("killed_while_receiving", ["recv() of rank 0 with rank 1 cannot be completed", "is gone"]),
+        ("W3", "killed_while_receiving", ["recv() of rank 0 with rank 1 cannot be completed", "is gone"]),
         (
+            "W2",
             "raises",
             ["LookupError: of this rank", "on rank 0 cannot be completed: rank 1 failed: LookupError"],
         ),
-        ("ends", ["on rank 0 cannot be completed: rank 1 left after 0 calls of this group"]),
-        ("ends_in_a_message", ["recv() of rank 0 with rank 1 cannot be completed: rank 1 left"]),
-        ("late", ["all_reduce() (call 1) on rank 0 timed out after 2 s: rank 1 did not come"]),
-        ("sizes", [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "(float32, 5 elements, SUM)"]),
-        ("dtypes", [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "(float64, 4 elements, SUM)"]),
-        ("operations", [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "4 elements, MAX)"]),
-        ("order", [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "rank 1 called broadcast("]),
-        ("roots", ["src=0)", "src=1)"]),
-        ("messages", ["recv() of rank 0 with rank 1 expected 16 bytes, but rank 1 sent 12"]),
-        ("splits", ["all_to_all_single(): rank 1 sends 2 elements to rank 1, which expects 1"]),
-        ("groups", ["rank 0 called new_group([0, 1])", "rank 1 called new_group([0])"]),
+        ("W3", "ends", ["on rank 0 cannot be completed: rank 1 left after 0 calls of this group"]),
+        ("W3", "ends_in_a_message", ["recv() of rank 0 with rank 1 cannot be completed: rank 1 left"]),
+        ("W4", "late", ["all_reduce() (call 1) on rank 0 timed out after 2 s: rank 1 did not come"]),
         (
+            "W1",
+            "sizes",
+            [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "(float32, 5 elements, SUM)"],
+        ),
+        (
+            "W1",
+            "dtypes",
+            [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "(float64, 4 elements, SUM)"],
+        ),
+        ("W1", "operations", [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "4 elements, MAX)"]),
+        (
+            "W1",
+            "order",
+            [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM)", "rank 1 called broadcast("],
+        ),
+        ("W1", "roots", ["src=0)", "src=1)"]),
+        ("W5", "messages", ["recv() of rank 0 with rank 1 expected 16 bytes, but rank 1 sent 12"]),
+        ("W1", "splits", ["all_to_all_single(): rank 1 sends 2 elements to rank 1, which expects 1"]),
+        ("W1", "groups", ["rank 0 called new_group([0, 1])", "rank 1 called new_group([0])"]),
+        (
+            "W2",
             "hook",
             ["LookupError: in the hook\nin communication hook mine, bucket 0", "rank 1 failed: LookupError"],
         ),
-        ("caught", [f"{DOES_NOT_MATCH} all_reduce(", "rank 1 called barrier()"]),
-        ("tries_again", ["rank 0: the default group cannot be used any more", "rank 1 went on"]),
+        ("W1", "caught", [f"{DOES_NOT_MATCH} all_reduce(", "rank 1 called barrier()"]),
+        ("W6", "tries_again", ["rank 0: the default group cannot be used any more", "rank 1 went on"]),
     ],
 )
-def test_two_ranks(case: str, words: list[str]):
+def test_two_ranks(number: str, case: str, words: list[str]):
     said = goes_wrong(case)
     assert all(word in said for word in words), said
 
@@ -108,7 +123,7 @@ def test_without_the_launcher():
     assert done.returncode != 0
 
 
-def test_interrupts():
+def test_w7_interrupts():
     process = subprocess.Popen(
         [*LAUNCH, "2", str(PROGRAMS / "faults.py"), "interrupted"],
         stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ def futures(lib):
     return importlib.import_module(f"{lib.__name__}.futures")
 
 
-def test_results_and_chains(futures):
+def test_f1_chains(futures):
     first = futures.Future()
     order = []
     first.add_done_callback(lambda f: order.append(("callback", f.value())))
@@ -23,11 +23,17 @@ def test_results_and_chains(futures):
     first.set_result(3)
     assert (second.value(), third.wait(), order) == (4, 40, [("callback", 3)])
     assert first.then(lambda f: first).wait() is first  # not flattened
+
+
+def test_f3_once(futures):
+    future = futures.Future()
+    future.set_result(3)
     with pytest.raises(RuntimeError, match="mark a completed Future as complete again"):
-        first.set_result(4)
+        future.set_result(4)
+    assert future.wait() == 3
 
 
-def test_failures(futures):
+def test_f2_failures(futures):
     with pytest.raises(RuntimeError):
         futures.Future().value()
     failed = futures.Future()
@@ -53,7 +59,7 @@ def test_what_cannot_be_called():
         collect_all([Future(), 5])
 
 
-def test_several(futures):
+def test_f4_several(futures):
     a, b = futures.Future(), futures.Future()
     both = futures.collect_all([a, b])
     a.set_result(1)
@@ -78,7 +84,7 @@ def test_another_thread_completes(futures):
     thread.join()
 
 
-def test_logged_callbacks(futures, caplog):
+def test_f5_logged_callbacks(futures, caplog):
     future = futures.Future()
     future.add_done_callback(lambda f: 1 / 0)
     future.set_result(1)

@@ -17,7 +17,7 @@ NUMBERS = [["0", "2", "0", "2"], ["1", "2", "1", "2"]]
 
 
 @pytest.mark.mpi
-def test_a_program():
+def test_g4_a_program():
     done = run(2, "launched.py", "0", "-x", "--n=3", launcher=(*LAUNCH, "2"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -27,7 +27,7 @@ def test_a_program():
 
 
 @pytest.mark.mpi
-def test_mpiexec_alone():
+def test_g4_mpiexec_alone():
     done = run(2, "launched.py")
     assert done.returncode == 0, done.stderr
     nothing = [None] * 4

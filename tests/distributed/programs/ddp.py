@@ -1,81 +1,9 @@
-"""What DistributedDataParallel does, in either library: prints the results of all ranks as JSON.
+"""What DistributedDataParallel does, in either library: prints the results of all ranks as JSON; see `both`."""
 
-``python ddp.py fastgrad`` or, over gloo, ``python ddp.py torch FILE``, under mpiexec.
-"""
-
-import importlib
 import json
-import os
 import sys
 
-import numpy as np
-
-name = sys.argv[1]
-lib = importlib.import_module(name)
-dist = importlib.import_module(f"{name}.distributed")
-hooks = {
-    h: importlib.import_module(f"{name}.distributed.algorithms.ddp_comm_hooks.{h}")
-    for h in ("default_hooks", "debugging_hooks", "powerSGD_hook", "post_localSGD_hook")
-}
-Future = importlib.import_module(f"{name}.futures").Future
-nn = lib.nn
-DDP = nn.parallel.DistributedDataParallel
-if name == "torch":
-    lib.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        "file://" + sys.argv[2],
-        rank=int(os.environ["PMI_RANK"]),
-        world_size=int(os.environ["PMI_SIZE"]),
-    )
-else:
-    dist.init_process_group("mpi", "env://")
-rank, n = dist.get_rank(), dist.get_world_size()
-
-
-def numbers(*sizes, seed=0):
-    """The same numbers in both libraries."""
-    rng = np.random.RandomState(seed)
-    return lib.tensor(rng.uniform(-1, 1, sizes).astype(np.float32).tolist())
-
-
-def fill(model, seed=0):
-    with lib.no_grad():
-        for k, p in enumerate(model.parameters()):
-            p.copy_(numbers(*p.shape, seed=seed + k))
-    return model
-
-
-def mlp(seed=0):
-    return fill(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)), seed)
-
-
-def values(model):
-    return [p.detach().tolist() for p in model.parameters()]
-
-
-def grads(model):
-    return [None if p.grad is None else p.grad.tolist() for p in model.parameters()]
-
-
-def batch(step=0, rank=rank):
-    return numbers(4, 6, seed=100 + 10 * step + rank)
-
-
-def train(ddp, steps=4, to_none=True):
-    optimizer = lib.optim.SGD(ddp.parameters(), lr=0.1, momentum=0.9)
-    for step in range(steps):
-        optimizer.zero_grad(set_to_none=to_none)
-        ddp(batch(step)).pow(2).mean().backward()
-        optimizer.step()
-    return values(ddp)
-
-
-def gives(value):
-    out = Future()
-    out.set_result(value)
-    return out
-
+from both import DDP, SMALL, batch, dist, fill, gives, grads, hooks, lib, mlp, n, nn, numbers, rank, train
 
 CASES = {}
 
@@ -83,9 +11,6 @@ CASES = {}
 def case(function):
     CASES[function.__name__] = function
     return function
-
-
-SMALL = 100 / 2**20  # MiB: a few parameters in a bucket
 
 
 @case
@@ -271,13 +196,13 @@ def only_grad():
 
 @case
 def default_hooks():
-    found = hooks["default_hooks"]
+    found = hooks("default_hooks")
     out = []
     for hook in (
         found.allreduce_hook,
         found.fp16_compress_hook,
         found.fp16_compress_wrapper(found.allreduce_hook),
-        hooks["debugging_hooks"].noop_hook,
+        hooks("debugging_hooks").noop_hook,
     ):
         ddp = DDP(mlp(), bucket_cap_mb=SMALL)
         ddp.register_comm_hook(None, hook)
@@ -290,7 +215,7 @@ def default_hooks():
 
 @case
 def power_sgd():
-    module = hooks["powerSGD_hook"]
+    module = hooks("powerSGD_hook")
     out = []
     for options in ({}, {"orthogonalization_epsilon": 1e-6}, {"batch_tensors_with_same_shape": True}):
         for r in (1, 2):
@@ -309,7 +234,7 @@ def power_sgd():
 
 @case
 def post_local_sgd():
-    module = hooks["post_localSGD_hook"]
+    module = hooks("post_localSGD_hook")
     alone = [dist.new_group([r]) for r in range(n)][rank]
     out = []
     for averaged in (True, False):
