@@ -8,8 +8,6 @@ from fastgrad.distributed.collectives import (
     all_gather,
     all_gather_into_tensor,
     all_reduce,
-    all_to_all,
-    all_to_all_single,
     barrier,
     broadcast,
     gather,
@@ -19,6 +17,7 @@ from fastgrad.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from fastgrad.distributed.exchanges import all_to_all, all_to_all_single
 from fastgrad.distributed.groups import (
     GroupMember,
     ProcessGroup,

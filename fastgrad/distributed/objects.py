@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.distributed import collectives, point_to_point
-from fastgrad.distributed.collectives import root_of
+from fastgrad.distributed.checks import root_of
 from fastgrad.distributed.groups import ProcessGroup, need_group
 from fastgrad.functions.sharing import from_numpy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastgrad.distributed.collectives import root_of
+from fastgrad.distributed.checks import root_of
 from fastgrad.distributed.groups import ProcessGroup, need_group
 from fastgrad.distributed.transport import memory, mpi, need_sendable, written
 from fastgrad.distributed.work import PointToPoint, Work
