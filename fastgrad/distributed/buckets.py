@@ -127,7 +127,7 @@ def need_comm_hook(hook: Any) -> Callable[[Any, GradBucket], Any]:
         raise TypeError("Communication hook must be callable.")
     try:
         signature = inspect.signature(hook, eval_str=True)
-    except NameError:  # an annotation that only type checkers can read
+    except Exception:  # noqa: BLE001 - an annotation that only type checkers can read
         signature = inspect.signature(hook)
     if "bucket" not in signature.parameters:
         raise KeyError(

@@ -20,7 +20,7 @@ from traceback import format_exception
 from types import TracebackType
 from typing import Any
 
-from fastgrad.distributed.transport import mpi
+from fastgrad.distributed.transport import DistBackendError, mpi
 
 TAG = 1
 FAREWELL = 10.0
@@ -129,6 +129,27 @@ def _lives(pid: int) -> bool:
         return not os.path.isdir("/proc/self")  # without /proc nobody knows
 
 
+def meet(world: Any, seconds: float) -> None:
+    """Wait for all ranks, before there is anything by which they could send notices."""
+    request, end = world.Ibarrier(), time.monotonic() + seconds
+    while not request.Test():
+        if time.monotonic() > end:
+            atexit.register(end_all)  # MPI would wait for the others at the end
+            raise DistBackendError(
+                f"init_process_group() on rank {world.Get_rank()} timed out after {seconds:g} s: not all "
+                f"{world.Get_size()} ranks called it; see whether one has ended, or is late"
+            )
+        time.sleep(0.0001)
+
+
+def end_all() -> None:
+    """End the processes of all ranks at once."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    mpi().COMM_WORLD.Abort(1)
+    os._exit(1)  # where aborting takes a while
+
+
 class Farewell:
     """How this process leaves: what happens at an uncaught exception, and when the program ends.
 
@@ -181,7 +202,7 @@ class Farewell:
         self.say_left()
         self.wait_for_others()
         if self.watch.broken:
-            self.end_all()
+            self.end_with_others()
 
     def say_left(self) -> None:
         """Tell the others that this rank takes part in nothing any more, after how many calls."""
@@ -201,12 +222,10 @@ class Farewell:
             self.watch.broken = bool(self.watch.failed)
             time.sleep(0.001)
 
-    def end_all(self) -> None:
+    def end_with_others(self) -> None:
         """Let the others notice and report; then end those that did not: they would wait for this rank forever."""
         end = time.monotonic() + FAREWELL
         while len(self.watch.gone()) < self.watch.size and time.monotonic() < end:
             self.watch.read()
             time.sleep(0.005)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        mpi().COMM_WORLD.Abort(1)
+        end_all()

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from fastgrad.distributed.faults import Farewell, Watch
+from fastgrad.distributed.faults import Farewell, Watch, meet
 from fastgrad.distributed.transport import DistBackendError, mpi
 from fastgrad.distributed.work import Collective, Work
 
@@ -202,6 +202,8 @@ def init_process_group(
         If mpi4py or MPI is missing.
     ValueError
         If there is a group already, the backend is unknown, or numbers are not those of MPI.
+    DistBackendError
+        If not all ranks come here in time.
     NotImplementedError
         For the backends ``"nccl"`` and ``"gloo"``, and for a store.
 
@@ -228,6 +230,7 @@ def init_process_group(
     world = mpi().COMM_WORLD
     _compare("rank", rank, "RANK", world.Get_rank())
     _compare("world_size", world_size, "WORLD_SIZE", world.Get_size())
+    meet(world, limit.total_seconds())
     _state.epoch += 1
     watch = Watch(world, _state.epoch)
     ranks = tuple(range(watch.size))

@@ -14,6 +14,11 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import format_exc
+
+from fastgrad.distributed.faults import end_all
+from fastgrad.distributed.groups import is_initialized
+from fastgrad.distributed.transport import mpi
 
 VARIABLES = {
     "RANK": ("PMI_RANK", "OMPI_COMM_WORLD_RANK"),
@@ -62,15 +67,25 @@ def set_variables() -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the program of one rank as Python would."""
+    """Run the program of one rank as Python would.
+
+    MPI starts first: ranks that wait in its start for one that failed before it would wait forever.
+    """
     set_variables()
-    if arguments[0] == "-m":
-        sys.argv[:] = list(arguments[1:])
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return
-    sys.argv[:] = list(arguments)
-    sys.path[0] = str(Path(arguments[0]).resolve().parent)
-    runpy.run_path(arguments[0], run_name="__main__")
+    mpi()
+    try:
+        if arguments[0] == "-m":
+            sys.argv[:] = list(arguments[1:])
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv[:] = list(arguments)
+            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+            runpy.run_path(arguments[0], run_name="__main__")
+    except Exception:
+        if not is_initialized():  # then no other rank would learn of it
+            sys.stderr.write(format_exc())
+            end_all()
+        raise
 
 
 if __name__ == "__main__":

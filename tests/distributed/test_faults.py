@@ -60,6 +60,8 @@ def goes_wrong(case: str, n: int = 2) -> str:
             ["all_reduce() (call 2) on rank 0 cannot be completed: rank 1 failed: its process (", "is gone"],
         ),
         ("W3", "killed_while_receiving", ["recv() of rank 0 with rank 1 cannot be completed", "is gone"]),
+        ("W2", "early", ["LookupError: before the group"]),
+        ("W4", "absent", ["init_process_group() on rank 0 timed out after 2 s: not all 2 ranks called it"]),
         (
             "W2",
             "raises",

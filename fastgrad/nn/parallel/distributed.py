@@ -182,8 +182,6 @@ class DistributedDataParallel(Module):
         self.require_forward_param_sync = recorded and self.require_backward_grad_sync
         if self.require_forward_param_sync:
             self.reducer.prepare(list(_tensors(output)))
-        else:
-            self.reducer.expecting = False
         return output
 
     @contextmanager

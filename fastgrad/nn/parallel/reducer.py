@@ -97,7 +97,7 @@ class Reducer:
         self.reset()
         self.nodes = [get_gradient_edge(p).node for p in self.parameters]
         handles = [node.register_hook(_teller(ref(self), k)) for k, node in enumerate(self.nodes)]
-        finalize(self, _remove, handles)
+        finalize(self, _remove, handles).atexit = False
 
     # --- buckets ---
 

@@ -12,6 +12,10 @@ from fastgrad import nn
 from fastgrad.nn.parallel import DistributedDataParallel
 
 case = sys.argv[1]
+if case == "early" and os.environ["RANK"] == "1":
+    raise LookupError("before the group")
+if case == "absent" and os.environ["RANK"] == "1":
+    sys.exit()
 dist.init_process_group("mpi", timeout=timedelta(seconds=2))
 rank, n = dist.get_rank(), dist.get_world_size()
 last = rank == n - 1
