@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from traceback import format_exception
@@ -116,10 +114,6 @@ class Watch:
         return "; ".join([who, *others])
 
 
-def _is_default(number: int) -> bool:
-    return signal.getsignal(number) is signal.SIG_DFL
-
-
 def _lives(pid: int) -> bool:
     """Whether a process of this machine runs; one that only waits for its parent does not."""
     try:
@@ -166,10 +160,6 @@ class Farewell:
         self.over = False
         self.process = os.getpid()
         sys.excepthook = self.uncaught
-        if threading.current_thread() is threading.main_thread() and _is_default(signal.SIGUSR1):
-            signal.signal(
-                signal.SIGUSR1, signal.SIG_IGN
-            )  # by which mpiexec says that a rank died, and ends others
         atexit.register(self.leave)
 
     def uncaught(

@@ -1,24 +1,24 @@
 """How ``fastgrad launch`` starts a program on several ranks.
 
-``python -m fastgrad.distributed.launching program.py`` is what ``mpiexec`` runs on each: it sets what programs written
-for torchrun read, and runs the program.
+``mpiexec`` runs this file on each rank: it sets what programs written for torchrun read, and runs the program. On Linux
+that happens in a child. ``mpiexec`` ends all ranks as soon as one of its own processes dies; if only a child did, there
+is time for the other ranks to say in which call they missed it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import runpy
 import shutil
-import subprocess
+import signal
 import sys
 import sysconfig
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from traceback import format_exc
-
-from fastgrad.distributed.faults import end_all
-from fastgrad.distributed.groups import is_initialized
-from fastgrad.distributed.transport import mpi
 
 VARIABLES = {
     "RANK": ("PMI_RANK", "OMPI_COMM_WORLD_RANK"),
@@ -27,6 +27,10 @@ VARIABLES = {
     "LOCAL_WORLD_SIZE": ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 }
 """What programs read, and what MPICH and Open MPI call it."""
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+PDEATHSIG = 1  # of prctl: the signal that a process gets when its parent dies
+TIME_TO_NOTICE = 10.0  # seconds
 
 
 def find_mpiexec() -> str | None:
@@ -51,11 +55,8 @@ def command_of(mpiexec: str, n: int, program: Sequence[str], module: bool) -> li
     -------
     list of str
     """
-    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
-    # MPICH's ends all ranks as soon as one dies, before the others could say in which call they missed it
-    stay = ["-disable-auto-cleanup"] if "HYDRA" in version else []
     kind = ["-m"] if module else []
-    return [mpiexec, *stay, "-n", str(n), sys.executable, "-m", __name__, *kind, *program]
+    return [mpiexec, "-n", str(n), sys.executable, __file__, *kind, *program]
 
 
 def set_variables() -> None:
@@ -66,25 +67,57 @@ def set_variables() -> None:
             os.environ[name] = found[0]
 
 
+def continue_in_child() -> None:
+    """Return in a child; this process hands signals on to it, and ends as it does, later if a signal killed it."""
+    parent, child = os.getpid(), os.fork()
+    if not child:
+        ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has died already
+            os._exit(1)
+        os.setpgid(0, 0)  # what a terminal sends comes once, from the parent
+        return
+
+    def hand_on(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, number)
+
+    for number in FORWARDED:
+        signal.signal(number, hand_on)
+    status = os.waitpid(child, 0)[1]
+    if not os.WIFSIGNALED(status):
+        os._exit(os.WEXITSTATUS(status))
+    death = os.WTERMSIG(status)
+    sys.stderr.write(f"fastgrad launch: rank {os.environ['RANK']} died of {signal.Signals(death).name}\n")
+    sys.stderr.flush()
+    time.sleep(TIME_TO_NOTICE)
+    os._exit(128 + death)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Run the program of one rank as Python would.
 
     MPI starts first: ranks that wait in its start for one that failed before it would wait forever.
     """
     set_variables()
-    mpi()
+    if sys.platform == "linux":
+        continue_in_child()
+    module = arguments[0] == "-m"
+    program = list(arguments[module:])
+    sys.path[0] = "" if module else str(Path(program[0]).resolve().parent)
+    sys.path.append(str(Path(__file__).parents[2]))  # the package that started this, if it is not installed
+    from fastgrad.distributed import faults, groups, transport
+
+    transport.mpi()
+    sys.argv[:] = program
     try:
-        if arguments[0] == "-m":
-            sys.argv[:] = list(arguments[1:])
-            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        if module:
+            runpy.run_module(program[0], run_name="__main__", alter_sys=True)
         else:
-            sys.argv[:] = list(arguments)
-            sys.path[0] = str(Path(arguments[0]).resolve().parent)
-            runpy.run_path(arguments[0], run_name="__main__")
+            runpy.run_path(program[0], run_name="__main__")
     except Exception:
-        if not is_initialized():  # then no other rank would learn of it
+        if not groups.is_initialized():  # then no other rank would learn of it
             sys.stderr.write(format_exc())
-            end_all()
+            faults.end_all()
         raise
 
 
