@@ -19,8 +19,8 @@ from fastgrad.distributed.checks import (
     spread,
 )
 from fastgrad.distributed.groups import ProcessGroup, need_group
-from fastgrad.distributed.transport import ReduceOp, memory, mpi, need_sendable, operation
-from fastgrad.distributed.work import Collective, Work
+from fastgrad.distributed.transport import ReduceOp, apart, memory, mpi, need_sendable, operation
+from fastgrad.distributed.work import Collective, Work, need_timeout
 
 # --- reductions --------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ def reduce_scatter_tensor(
     need_sendable(call, output, "output")
     need_sendable(call, input, "input")
     need_times(call, "input", input, "output", output, found.size())
-    return _reduce_scatter(call, found, output, memory(input), op, async_op)
+    return _reduce_scatter(call, found, output, apart(memory(input), memory(output)), op, async_op)
 
 
 def reduce_scatter(
@@ -250,7 +250,8 @@ def all_gather_into_tensor(
     need_sendable(call, output_tensor, "output_tensor")
     need_sendable(call, input_tensor, "input_tensor")
     need_times(call, "output_tensor", output_tensor, "input_tensor", input_tensor, found.size())
-    data, target = memory(input_tensor), memory(output_tensor)
+    target = memory(output_tensor)
+    data = apart(memory(input_tensor), target)
     return run(
         found,
         call,
@@ -426,4 +427,5 @@ def monitored_barrier(
     """
     found = need_group("monitored_barrier", group)
     if found is not None:
-        Collective(found, "monitored_barrier", (), lambda: None).wait(timeout)
+        limit = need_timeout("monitored_barrier", timeout, found.timeout)
+        Collective(found, "monitored_barrier", (), lambda: None).wait(limit)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastgrad.distributed.checks import facts, one_for_each, run, spread
 from fastgrad.distributed.groups import ProcessGroup, need_group
-from fastgrad.distributed.transport import memory, need_sendable
+from fastgrad.distributed.transport import apart, memory, need_sendable
 from fastgrad.distributed.work import Collective, Work
 
 
@@ -113,7 +113,8 @@ def all_to_all_single(
         raise ValueError(f"{call}(): 'output' is of {output.dtype}, but 'input' of {input.dtype}")
     sent = _splits(call, "input", input, input_split_sizes, found.size())
     came = _splits(call, "output", output, output_split_sizes, found.size())
-    begin = _exchange(call, found, memory(input), sent, memory(output), came)
+    target = memory(output)
+    begin = _exchange(call, found, apart(memory(input), target), sent, target, came)
     return run(found, call, facts(input)[:1], begin, async_op, [output])
 
 

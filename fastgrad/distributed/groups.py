@@ -11,7 +11,8 @@ from typing import Any
 
 from fastgrad.distributed.faults import Farewell, Watch, meet
 from fastgrad.distributed.transport import DistBackendError, mpi
-from fastgrad.distributed.work import Collective, Work
+from fastgrad.distributed.work import Collective, Work, need_timeout
+from fastgrad.functions.arguments import need_type
 
 default_pg_timeout = timedelta(seconds=30)
 """How long a call waits for other ranks, if neither the call nor its group says otherwise."""
@@ -37,7 +38,7 @@ class ProcessGroup:
     ) -> None:
         self.comm, self.check = comm, comm.Dup()
         self.ranks, self.watch, self.id = ranks, watch, number
-        self.seconds = timeout.total_seconds()
+        self.timeout = timeout
         self.group_name, self.group_desc = str(number), desc or ("default_pg" if not number else "undefined")
         watch.begun[number] = 0
         self.failure: BaseException | None = None
@@ -157,7 +158,7 @@ def is_torchelastic_launched() -> bool:
 
 def is_backend_available(backend: str) -> bool:
     """Whether there is a backend of this name."""
-    return backend.lower() == "mpi" and is_mpi_available()
+    return need_type("is_backend_available", backend, str, "backend").lower() == "mpi" and is_mpi_available()
 
 
 def is_initialized() -> bool:
@@ -226,7 +227,7 @@ def init_process_group(
             raise NotImplementedError(
                 f"init_process_group(): argument '{name}' is not supported; MPI connects the processes by itself"
             )
-    limit = _need_timeout("init_process_group", timeout, default_pg_timeout)
+    limit = need_timeout("init_process_group", timeout, default_pg_timeout)
     world = mpi().COMM_WORLD
     _compare("rank", rank, "RANK", world.Get_rank())
     _compare("world_size", world_size, "WORLD_SIZE", world.Get_size())
@@ -262,18 +263,6 @@ def _need_init_method(method: Any) -> None:
             f"init_process_group(): argument 'init_method' must be 'env://', 'file://...' or None, got {method!r}; "
             "start the processes with mpiexec or fastgrad launch"
         )
-
-
-def _need_timeout(call: str, timeout: Any, default: timedelta) -> timedelta:
-    if timeout is None:
-        return default
-    if not isinstance(timeout, timedelta):
-        raise TypeError(
-            f"{call}(): Expected timeout argument to be of type datetime.timedelta, got {timeout!r}"
-        )
-    if timeout <= timedelta(0):
-        raise ValueError(f"{call}(): argument 'timeout' must be more than zero, got {timeout}")
-    return timeout
 
 
 def _compare(argument: str, given: Any, variable: str, actual: int) -> None:
@@ -394,7 +383,7 @@ def new_group(
     ):
         if value is not None:
             raise NotImplementedError(f"new_group(): argument '{name}' is not supported; leave it out")
-    limit = _need_timeout("new_group", timeout, timedelta(seconds=world.seconds))
+    limit = need_timeout("new_group", timeout, world.timeout)
     members = _need_ranks(world, ranks)
     Collective(world, "new_group", (list(members),), lambda: None).wait()
     color = 0 if world.watch.rank in members else mpi().UNDEFINED

@@ -150,6 +150,11 @@ def memory(tensor: Any) -> np.ndarray:
     return flat.view(np.uint16) if flat.dtype in (np.float16, np.int16) else flat
 
 
+def apart(given: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Elements to send that do not lie where others arrive, which MPI does not survive: a copy if they would."""
+    return given.copy() if np.may_share_memory(given, target) else given
+
+
 def written(*tensors: Any) -> None:
     """Say that communication wrote to tensors, for those who saved them."""
     for tensor in tensors:

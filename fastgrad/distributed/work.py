@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +25,6 @@ from fastgrad.futures import Future
 from fastgrad.native.build.loader import rt
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from fastgrad.distributed.groups import ProcessGroup
 
 IMPATIENT = 0.002
@@ -34,6 +33,19 @@ IMPATIENT = 0.002
 PAUSE = 0.0001
 TEXT = 512
 """Bytes in which a rank describes its call to the others."""
+
+
+def need_timeout(call: str, timeout: Any, default: timedelta) -> timedelta:
+    """A time limit of a caller's, or that by default."""
+    if timeout is None:
+        return default
+    if not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"{call}(): Expected timeout argument to be of type datetime.timedelta, got {timeout!r}"
+        )
+    if timeout <= timedelta(0):
+        raise ValueError(f"{call}(): argument 'timeout' must be more than zero, got {timeout}")
+    return timeout
 
 
 class Work:
@@ -88,7 +100,7 @@ class Work:
         DistBackendError
             If it cannot be completed; the message names the call and the rank that is the reason.
         """
-        seconds = self._group.seconds if timeout is None else timeout.total_seconds()
+        seconds = need_timeout("Work.wait", timeout, self._group.timeout).total_seconds()
         start = time.monotonic()
         said = False
         while not self._progress():

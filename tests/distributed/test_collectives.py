@@ -59,6 +59,9 @@ def test_collectives(n: int):
         (lambda: dist.new_group(["0"]), TypeError, "must hold ints, but found str"),
         (lambda: dist.new_group(timeout=5), TypeError, "datetime.timedelta"),
         (lambda: dist.init_process_group(), ValueError, "twice"),
+        (lambda: dist.monitored_barrier(timeout=5), TypeError, "datetime.timedelta"),
+        (lambda: dist.barrier(async_op=True).wait(5), TypeError, "datetime.timedelta"),
+        (lambda: dist.is_backend_available(5), TypeError, "must be str, not int"),
         (lambda: dist.barrier(device_ids=[0]), NotImplementedError, "GPUs"),
     ],
 )

@@ -134,6 +134,11 @@ def test_annotations(alone):
             ValueError,
             "first two iterations",
         ),
+        (
+            lambda: powerSGD_hook.powerSGD_hook(None, None),
+            TypeError,
+            "'state' .* PowerSGDState, not NoneType",
+        ),
         (lambda: powerSGD_hook.PowerSGDState(None, 0), ValueError, "int of 1 or more"),
     ],
 )

@@ -212,13 +212,12 @@ class Reducer:
         bucket, view = self.place[k]
         parameter = self.parameters[k]
         grad = parameter.grad
-        with no_grad():
-            if grad is None:
-                view.zero_()
-            elif not _is(grad, view):
-                view.copy_(grad)
-                if self.as_views:
-                    parameter.grad = view
+        if grad is None:
+            view.zero_()
+        elif grad is not view and not _is(grad, view):
+            view.copy_(grad.detach())
+            if self.as_views:
+                parameter.grad = view
         bucket.left -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].left:
             self.send(self.next)

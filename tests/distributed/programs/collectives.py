@@ -73,6 +73,14 @@ assert [g.tolist() for g in got] == [[10.0 * k + rank] * (rank + 1) for k in ran
 x = fg.zeros(n, 2)
 dist.all_to_all_single(x, fg.arange(n * 2.0).view(n, 2) + 100 * rank)
 assert x[:, 0].tolist() == [100.0 * k + 2 * rank for k in range(n)]
+both = full(mine, size=n)  # memory that is sent and written to
+dist.all_gather_into_tensor(both, both[rank : rank + 1])
+assert both.tolist() == [k + 1.0 for k in range(n)]
+dist.reduce_scatter_tensor(both[:1], both)
+assert both[0].item() == n * mine
+both = fg.arange(float(n)) + 100 * rank
+dist.all_to_all_single(both, both)
+assert both.tolist() == [100.0 * k + rank for k in range(n)]
 x = fg.zeros(n * (rank + 1))
 dist.all_to_all_single(x, fg.arange(float(n * (n + 1) // 2)), [rank + 1] * n, list(range(1, n + 1)))
 first = rank * (rank + 1) // 2

@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
 from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import average
 from fastgrad.distributed.buckets import GradBucket
+from fastgrad.functions.arguments import need_type
 from fastgrad.futures import Future
 
 
@@ -68,6 +69,7 @@ def post_localSGD_hook(state: PostLocalSGDState, bucket: GradBucket) -> Future[A
     Future
         Of the buffer.
     """
+    need_type("post_localSGD_hook", state, PostLocalSGDState, "state")
     if state.iter < state.start_localSGD_iter:
         state.maybe_increase_iter(bucket)
         return average(bucket.buffer(), state.process_group)

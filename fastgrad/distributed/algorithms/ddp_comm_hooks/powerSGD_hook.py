@@ -23,6 +23,7 @@ from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import average
 from fastgrad.distributed.buckets import GradBucket
 from fastgrad.distributed.groups import get_world_size
 from fastgrad.functions import orthogonal, reduce
+from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty, randn, zeros
 from fastgrad.functions.linalg import matmul
 from fastgrad.functions.shape import cat, stack
@@ -156,8 +157,7 @@ def powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[Any]:  # n
     Future
         Of the buffer.
     """
-    if state.iter < state.start_powerSGD_iter:
-        state.maybe_increase_iter(bucket)
+    if _averages_yet(state, bucket):
         return average(bucket.buffer(), state.process_group)
     with no_grad():
         before = _with_error(state, bucket)
@@ -209,8 +209,7 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[An
     Future
         Of the buffer.
     """
-    if state.iter < state.start_powerSGD_iter:
-        state.maybe_increase_iter(bucket)
+    if _averages_yet(state, bucket):
         return average(bucket.buffer(), state.process_group)
     buffer = bucket.buffer()
     length = buffer.numel()
@@ -233,6 +232,15 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future[An
 
 
 # --- steps of both -----------------------------------------------------------------------------------------------
+
+
+def _averages_yet(state: Any, bucket: GradBucket) -> bool:
+    """Whether gradients are still averaged as they are."""
+    need_type("powerSGD_hook", state, PowerSGDState, "state")
+    if state.iter >= state.start_powerSGD_iter:
+        return False
+    state.maybe_increase_iter(bucket)
+    return True
 
 
 def _with_error(state: PowerSGDState, bucket: GradBucket) -> Any:
