@@ -95,17 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(command=_doctor)
 
-    launch = commands.add_parser(
-        "launch",
-        help="run a program on several ranks",
-        description="Start a program as often as there are ranks, with mpiexec; RANK, WORLD_SIZE, LOCAL_RANK and "
-        "LOCAL_WORLD_SIZE are set. See fastgrad.distributed.",
-    )
-    launch.add_argument("-n", "--ranks", type=_count, required=True, metavar="N", help="how many ranks")
-    launch.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
-    launch.add_argument("program", metavar="PROGRAM", help="the path of the program")
-    launch.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
-    launch.set_defaults(command=_launch)
+    _add_launch(commands)
 
     warmup = commands.add_parser(
         "warmup",
@@ -129,6 +119,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     warmup.set_defaults(command=_warmup)
     return parser
+
+
+def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    launch = commands.add_parser(
+        "launch",
+        help="run a program on several ranks",
+        description="Start a program as often as there are ranks, with mpiexec; RANK, WORLD_SIZE, LOCAL_RANK and "
+        "LOCAL_WORLD_SIZE are set. See fastgrad.distributed.",
+    )
+    launch.add_argument("-n", "--ranks", type=_count, required=True, metavar="N", help="how many ranks")
+    launch.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
+    launch.add_argument("program", metavar="PROGRAM", help="the path of the program")
+    launch.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    launch.set_defaults(command=_launch)
 
 
 def _natural(text: str) -> int:

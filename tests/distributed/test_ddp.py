@@ -108,7 +108,7 @@ def test_annotations(alone):
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: DistributedDataParallel(5), TypeError, "must be Module, not int"),
+        (lambda: DistributedDataParallel(5), TypeError, "'module' .* must be Module, not int"),
         (lambda: DistributedDataParallel(None), TypeError, "must be Module, not NoneType"),
         (lambda: DistributedDataParallel(nn.ReLU()), RuntimeError, "is not needed when a module"),
         (lambda: DistributedDataParallel(nn.Linear(1, 1), device_ids=[0]), ValueError, "for GPUs"),

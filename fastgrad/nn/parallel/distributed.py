@@ -16,6 +16,7 @@ from fastgrad.distributed.buckets import (
     need_comm_hook,
 )
 from fastgrad.distributed.groups import need_group
+from fastgrad.functions.arguments import need_type
 from fastgrad.functions.shape import cat
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.module import Module
@@ -119,37 +120,22 @@ class DistributedDataParallel(Module):
         forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(module, Module):
-            raise TypeError(
-                f"DistributedDataParallel: argument 'module' must be Module, not {type(module).__name__}"
-            )
-        for name, value in (
-            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
-            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
-            ("mixed_precision", mixed_precision),
-            ("device_mesh", device_mesh),
-            ("skip_all_reduce_unused_params", skip_all_reduce_unused_params or None),
-            ("batched_grad_copy", batched_grad_copy or None),
-        ):
-            if value is not None:
-                raise NotImplementedError(
-                    f"DistributedDataParallel: argument '{name}' is not supported; leave it out"
-                )
+        need_type("DistributedDataParallel", module, Module, "module")
+        _need_supported(
+            delay_all_reduce_named_params=delay_all_reduce_named_params,
+            param_to_hook_all_reduce=param_to_hook_all_reduce,
+            mixed_precision=mixed_precision,
+            device_mesh=device_mesh,
+            skip_all_reduce_unused_params=skip_all_reduce_unused_params or None,
+            batched_grad_copy=batched_grad_copy or None,
+        )
         self.process_group = need_group("DistributedDataParallel", process_group)
         if self.process_group is None:
             raise ValueError("DistributedDataParallel: this process is no member of 'process_group'")
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
-        named = [
-            (name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored
-        ]
-        if not named:
-            raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameters that require a "
-                "gradient."
-            )
+        named = _trained(module, ignored)
         _need_cpu(module, device_ids, output_device)
-        self.module = module
-        self.dim = dim
+        self.module, self.dim = module, dim
         buffers = broadcast_buffers is not False
         self.forward_sync_buffers = buffers if forward_sync_buffers is None else forward_sync_buffers
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
@@ -159,7 +145,7 @@ class DistributedDataParallel(Module):
         if init_sync:
             parameters = [p for name, p in module.named_parameters() if name not in ignored]
             _need_equal(self.process_group, named)
-            broadcast_coalesced([*parameters, *(self._kept_buffers if buffers else ())], self.process_group)
+            broadcast_coalesced(parameters + self._kept_buffers * buffers, self.process_group)
         self.reducer = Reducer(
             [p for _, p in named],
             [name for name, _ in named],
@@ -278,6 +264,24 @@ def _limits(cap: float | None, caps: Sequence[float] | None) -> list[float]:
             f"DistributedDataParallel: argument 'bucket_cap_mb' must be float, not {type(cap).__name__}"
         )
     return [int(cap * 2**20)]
+
+
+def _need_supported(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise NotImplementedError(
+                f"DistributedDataParallel: argument '{name}' is not supported; leave it out"
+            )
+
+
+def _trained(module: Any, ignored: set[str]) -> list[tuple[str, Any]]:
+    """The parameters whose gradients are reduced."""
+    named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored]
+    if not named:
+        raise RuntimeError(
+            "DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."
+        )
+    return named
 
 
 def _need_cpu(module: Any, device_ids: Any, output_device: Any) -> None:
