@@ -94,6 +94,7 @@ class Reducer:
         self.rebuilt = find_unused and not static
         self.counts: Counter[int] | None = None  # with a static graph: how often each becomes ready in a pass
         self.expecting = self.begun = False
+        self.used: set[int] = set()  # since gradients were reduced, also by passes that reduced none
         self.reset()
         self.nodes = [get_gradient_edge(p).node for p in self.parameters]
         handles = [node.register_hook(_teller(ref(self), k)) for k, node in enumerate(self.nodes)]
@@ -138,7 +139,6 @@ class Reducer:
             bucket.left, bucket.future = len(bucket.numbers), None
         self.next = 0
         self.ready: set[int] = set()
-        self.used: set[int] = set()
         self.unused: list[int] = []
         self.missing = Counter(self.counts) if self.counts is not None else None
 
@@ -168,11 +168,11 @@ class Reducer:
 
     def became_ready(self, k: int) -> None:
         """The gradient of a parameter has been accumulated."""
+        self.used.add(k)
         if not self.expecting:
             return
         if not self.begun:
             self.begin_pass()
-        self.used.add(k)
         if self.static and self.counts is None:
             self.first_counts[k] += 1
             return
@@ -201,8 +201,10 @@ class Reducer:
     def end_first_static(self) -> None:
         """The end of the first pass of a static graph: now it is known what each pass does."""
         self.counts = self.first_counts
+        self.rebuilt, rebuilt = True, self.rebuilt  # gradients become ready in no order here
         for k in range(len(self.parameters)):
             self.mark(k)
+        self.rebuilt = rebuilt
 
     def mark(self, k: int) -> None:
         """Put the gradient of a parameter into its bucket, and send the buckets that are complete."""
@@ -262,6 +264,7 @@ class Reducer:
                     if used[k]:
                         self.write_back(p, view)
         self.expecting = self.begun = False
+        self.used.clear()
 
     def write_back(self, parameter: Any, view: Any) -> None:
         """Let a parameter's gradient be the reduced one."""
