@@ -90,7 +90,8 @@ class Reducer:
         self.sizes = [p.numel() * p.element_size() for p in self.parameters]
         first = assign_buckets(self.sizes, self.kinds, [math.inf] if static or not find_unused else limits)
         self.set_buckets(list(reversed(first)) if find_unused and not static else first)
-        self.order: list[int] = []  # in which gradients become ready, in the first pass
+        self.order: list[int] = []  # in which gradients became ready
+        self.knows_order = False  # whether that was a whole pass
         self.rebuilt = find_unused and not static
         self.counts: Counter[int] | None = None  # with a static graph: how often each becomes ready in a pass
         self.expecting = self.begun = False
@@ -119,11 +120,12 @@ class Reducer:
                 p.grad = self.place[k][1]
 
     def rebuild(self) -> None:
-        """Once: assign the parameters to buckets in the order in which rank 0 got their gradients."""
-        if self.rebuilt or len(self.order) != len(self.parameters):
+        """Once: assign the parameters to buckets in the order in which rank 0 got their gradients, unused ones last."""
+        if self.rebuilt or not self.knows_order:
             return
         self.rebuilt = True
-        order = np.array(self.order, np.int64)
+        unused = set(range(len(self.parameters))).difference(self.order)
+        order = np.array(self.order + sorted(unused), np.int64)
         collectives.broadcast(from_numpy(order), group=self.group, group_src=0)
         numbers = order.tolist()
         found = assign_buckets(
@@ -159,6 +161,7 @@ class Reducer:
     def prepare(self, outputs: Sequence[Any]) -> None:
         """Expect the backward pass of a forward that gave these tensors."""
         self.expecting, self.begun = True, False
+        self.order.clear()
         self.reset()
         if self.find_unused and self.counts is None:
             reached = set(_reached(outputs))
@@ -186,6 +189,8 @@ class Reducer:
                 "in one pass, or was said to be unused; use static_graph=True for parameters that are used again in a "
                 "re-entrant pass, and do not use parameters outside of forward"
             )
+        if not self.rebuilt:
+            self.order.append(k)
         self.mark(k)
 
     def begin_pass(self) -> None:
@@ -201,16 +206,12 @@ class Reducer:
     def end_first_static(self) -> None:
         """The end of the first pass of a static graph: now it is known what each pass does."""
         self.counts = self.first_counts
-        self.rebuilt, rebuilt = True, self.rebuilt  # gradients become ready in no order here
         for k in range(len(self.parameters)):
             self.mark(k)
-        self.rebuilt = rebuilt
 
     def mark(self, k: int) -> None:
         """Put the gradient of a parameter into its bucket, and send the buckets that are complete."""
         self.ready.add(k)
-        if not self.rebuilt:
-            self.order.append(k)
         bucket, view = self.place[k]
         parameter = self.parameters[k]
         grad = parameter.grad
@@ -265,6 +266,7 @@ class Reducer:
                         self.write_back(p, view)
         self.expecting = self.begun = False
         self.used.clear()
+        self.knows_order = bool(self.order)
 
     def write_back(self, parameter: Any, view: Any) -> None:
         """Let a parameter's gradient be the reduced one."""
