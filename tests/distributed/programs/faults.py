@@ -9,6 +9,7 @@ from datetime import timedelta
 import fastgrad as fg
 import fastgrad.distributed as dist
 from fastgrad import nn
+from fastgrad.distributed import faults
 from fastgrad.nn.parallel import DistributedDataParallel
 
 case = sys.argv[1]
@@ -41,6 +42,14 @@ def raises():
     if last:
         raise LookupError("of this rank")
     dist.all_reduce(x)
+
+
+def busy():
+    faults.FAREWELL = 1.0
+    dist.all_reduce(x)
+    if last:
+        raise LookupError("of this rank")
+    time.sleep(60)
 
 
 def ends():
