@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
@@ -43,8 +46,17 @@ class ReduceOp(Enum):
 
 @cache
 def mpi() -> Any:
-    """The module ``mpi4py.MPI``; its import starts MPI."""
+    """The module ``mpi4py.MPI``; its import starts MPI.
+
+    Who starts MPI ends it. Left to mpi4py, a forked child that ends would end it as well, and take from its parent what
+    both share.
+    """
     try:
+        import mpi4py
+
+        ours = "mpi4py.MPI" not in sys.modules and mpi4py.rc.finalize is not False
+        if ours:
+            mpi4py.rc.finalize = False
         from mpi4py import MPI
     except ImportError as error:
         raise RuntimeError(
@@ -52,7 +64,14 @@ def mpi() -> Any:
             '    pip install "fastgrad[mpi]"\n'
             f"(the import said: {error})"
         ) from error
+    if ours:
+        atexit.register(_finalize, MPI, os.getpid())
     return MPI
+
+
+def _finalize(found: Any, process: int) -> None:
+    if os.getpid() == process and not found.Is_finalized():
+        found.Finalize()
 
 
 # --- halves ------------------------------------------------------------------------------------------------------

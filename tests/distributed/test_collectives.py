@@ -19,6 +19,12 @@ def test_collectives(n: int):
     assert succeed(n, "collectives.py").count("is done") == n
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("n", [1, 2])
+def test_forked_children(n: int):
+    assert succeed(n, "forks.py").count("is done") == n
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
