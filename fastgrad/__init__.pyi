@@ -100,6 +100,7 @@ def deg2rad_(self: _Tensor) -> _Tensor:
 def detach_(self: _Tensor) -> _Tensor:
     r"""Forget the history, in place."""
 from fastgrad.places import device as device
+from fastgrad import distributed as distributed
 from fastgrad import distributions as distributions
 double: _dtype
 from fastgrad.dtypes import dtype as dtype
@@ -128,6 +129,7 @@ def floor_(self: _Tensor) -> _Tensor:
 def frac_(self: _Tensor) -> _Tensor:
     r"""In-place form of `frac`."""
 from fastgrad import func as func
+from fastgrad import futures as futures
 def gcd_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `gcd`."""
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype

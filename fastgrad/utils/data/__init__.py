@@ -29,6 +29,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -44,4 +45,4 @@ __all__ = [
     "random_split",
 ]
 
-__getattr__ = _getattr_of(__name__)
+__getattr__ = _getattr_of(__name__, {"DistributedSampler": "distributed", "distributed": None})
