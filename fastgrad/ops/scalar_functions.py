@@ -1,4 +1,4 @@
-"""Functions on scalars that the formulas of ops call beside the vocabulary: inverse functions, gamma, Bessel functions.
+"""Functions on scalars that the formulas of ops call beside the vocabulary: inverse functions, error functions, gamma.
 
 They are made of `m` and ``c``, so each is compiled for the dtype and the device of the formula that calls it. They have
 branches on values and loops: a rule on tensors calls the ops that are made of them.
@@ -65,23 +65,6 @@ LGAMMA_SLOPE = polynomial(
     9.94577334507513e-05, -4.492371277591488e-05, 2.050513772167505e-05, -9.456360038707336e-06,
     4.3866560515847685e-06, -1.974130679355657e-06, 9.155916336177614e-07, -5.813117183147722e-07,
     2.829397631176808e-07,
-)  # fmt: skip
-# sqrt(x) exp(-x) I(x) of order 0 and 1 in 16 / x - 1 for x >= 8.
-BESSEL_0 = polynomial(
-    0.4021765094450081, 0.003360551983667686, 0.00013621607438061978, 1.114303380553759e-05,
-    1.483848045300007e-06, 2.9735949844436814e-07, 8.871426708910587e-08, 3.932996251226298e-08,
-    2.1615866012375767e-08, 7.528456154708627e-09, -7.0849180804620235e-09, -1.3306550934276401e-08,
-    -4.342488553406604e-09, 7.295448441390542e-09, 5.243665785776738e-09, -3.0816436333937326e-09,
-    -2.977688786993489e-09, 1.0626223956528316e-09, 9.94261597987273e-10, -2.6133503463173703e-10,
-    -1.5238587321394553e-10, 3.2649031144581014e-11,
-)  # fmt: skip
-BESSEL_1 = polynomial(
-    0.3893984590258723, -0.009749577193235574, -0.000219235763822095, -1.5038547213988272e-05,
-    -1.834910632464841e-06, -3.483852453692518e-07, -1.0000461982682652e-07, -4.313295349480538e-08,
-    -2.3444227592954487e-08, -8.403733333878762e-09, 7.0856786907807584e-09, 1.3940524643484214e-08,
-    4.868484780028027e-09, -7.407107194668076e-09, -5.612212495021545e-09, 3.0381139423181904e-09,
-    3.1460418076069524e-09, -1.0204248953922173e-09, -1.0443479370933936e-09, 2.459411948586366e-10,
-    1.5957693735612678e-10, -3.030656951808867e-11,
 )  # fmt: skip
 # The asymptotic series of digamma and of lgamma in 1 / x**2, from Bernoulli's numbers.
 DIGAMMA_TAIL = polynomial(1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
@@ -313,37 +296,3 @@ def zeta(s, q):
 def polygamma(x, n):
     sign = m.where(m.floor(c(0.5) * n) * c(2) == n, c(-1), c(1))
     return sign * m.exp(lgamma(n + c(1))) * zeta(n + c(1), x)
-
-
-# --- modified Bessel functions ---------------------------------------------------------------------------------
-
-
-def bessel_0(x, scaled):
-    """The function of order 0, times ``exp(-|x|)`` if it is `scaled`: a power series, the other one from 8 on."""
-    a = m.abs(x)
-    z = m.where(a < c(8), c(0.25) * a * a, c(0))
-    series = c(1)
-    for k in range(25, 0, -1):
-        series = c(1) + series * z / c(k * k)
-    far = m.where(a < c(8), c(8), a)
-    wide = BESSEL_0(c(16) / far - c(1)) / m.sqrt(far)
-    if scaled:
-        return m.where(a < c(8), series * m.exp(-a), wide)
-    root = m.exp(c(0.5) * a)
-    return m.where(a < c(8), series, m.where(a == c(INF), a, wide * root * root))
-
-
-def bessel_1(x, scaled):
-    """The same of order 1, which is odd."""
-    a = m.abs(x)
-    z = m.where(a < c(8), c(0.25) * a * a, c(0))
-    series = c(1)
-    for k in range(25, 0, -1):
-        series = c(1) + series * z / c(k * (k + 1))
-    series = c(0.5) * a * series
-    far = m.where(a < c(8), c(8), a)
-    wide = BESSEL_1(c(16) / far - c(1)) / m.sqrt(far)
-    root = m.exp(c(0.5) * a)
-    grown = m.where(a == c(INF), a, wide * root * root)
-    y = m.where(a < c(8), series * m.exp(-a), wide) if scaled else m.where(a < c(8), series, grown)
-    return m.where(x < c(0), -y, y)
