@@ -263,7 +263,7 @@ def bessel_j(x, order):
     near = bessel_j_near(m.where(a < c(8), a, c(0)), order)
     far = bessel_far(m.where(a < c(8), c(8), a), order, False)
     y = m.where(a < c(8), near, far)
-    return y if order == 0 else m.where(x < c(0), -y, y)
+    return y if order == 0 else m.copysign(c(1), x) * y
 
 
 def bessel_y(x, order):
