@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import builtins
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_type
 from fastgrad.functions.creation import empty
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import existing
 from fastgrad.functions.statistics import var_mean
 from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
 from fastgrad.nn.functional.padding import pad as padded
+from fastgrad.nn.functional.pooling import Size, max_pool2d_gradient
 from fastgrad.nn.functional.sampling import (
     GRID_SAMPLE_INTERPOLATION_MODES,
     GRID_SAMPLE_PADDING_MODES,
     grid_sample,
 )
+from fastgrad.ops import namespaces
 
 _MODES = {number: name for name, number in GRID_SAMPLE_INTERPOLATION_MODES.items()}
 _PADDINGS = {number: name for name, number in GRID_SAMPLE_PADDING_MODES.items()}
@@ -146,3 +150,98 @@ def native_batch_norm(
         saved = (empty(0, dtype=x.dtype, device=x.device), empty(0, dtype=x.dtype, device=x.device))
     out = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
     return (out, *saved)
+
+
+# --- fastgrad.ops.aten -----------------------------------------------------------------------------------------
+
+
+def _native(overload: str = "default") -> Callable[[Any], Any]:
+    """Register a function that PyTorch has as ``torch.ops.aten.<name>`` alone; its one overload is itself."""
+
+    def register(function: Any) -> Any:
+        setattr(function, overload, function)
+        namespaces.register(f"aten::{function.__name__}", function)
+        return function
+
+    return register
+
+
+@_native("Tensor")
+def slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """Every `step`-th element from `start` to `end` along a dimension, as a view.
+
+    Raises
+    ------
+    RuntimeError
+        If `step` is not positive.
+    IndexError
+        If there is no such dimension.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ops.aten.slice(fg.arange(10), 0, 2, -2, 3)
+    tensor([2, 5])
+    """
+    axis = existing("slice", dim, need_tensor("slice", input).dim())
+    bounds = [
+        None if at is None else as_index("slice", name, at) for name, at in (("start", start), ("end", end))
+    ]
+    if as_index("slice", "step", step) < 1:
+        raise RuntimeError(f"slice(): slice step must be positive, but got {step}")
+    return input[
+        (Ellipsis, *(builtins.slice(*bounds, step),), *(builtins.slice(None),) * (input.dim() - axis - 1))
+    ]
+
+
+@_native()
+def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+    """The gradient of dropout: `scale` times that of the result where the mask has kept elements, and zero elsewhere.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ops.aten.native_dropout_backward(fg.ones(2), fg.tensor([True, False]), 2.0)
+    tensor([2., 0.])
+    """
+    name = "native_dropout_backward"
+    g, kept = need_tensor(name, grad_output, "grad_output"), need_tensor(name, mask, "mask", 2)
+    return g * (kept * as_float(name, "scale", scale))
+
+
+@_native()
+def max_pool2d_with_indices_backward(
+    grad_output: Any,
+    input: Any,
+    kernel_size: Size,
+    stride: Size,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    indices: Any,
+) -> Any:
+    """The gradient of `nn.functional.max_pool2d` by its input, from that of the result and the indices of the maxima.
+
+    Raises
+    ------
+    RuntimeError
+        If sizes are not those that pooling gives.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([[[1.0, 3.0], [2.0, 0.0]]])
+    >>> _, indices = fg.nn.functional.max_pool2d_with_indices(x, 2)
+    >>> fg.ops.aten.max_pool2d_with_indices_backward(fg.ones(1, 1, 1), x, 2, 2, 0, 1, False, indices)
+    tensor([[[0., 1.],
+             [0., 0.]]])
+    """
+    name = "max_pool2d_with_indices_backward"
+    operands = (
+        need_tensor(name, grad_output, "grad_output"),
+        need_tensor(name, input, "input", 2),
+        need_tensor(name, indices, "indices", 8),
+    )
+    return max_pool2d_gradient(
+        name, *operands, kernel_size, stride or kernel_size, padding, dilation, ceil_mode
+    )
