@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import dataclasses
 import functools
 import importlib
 import json
@@ -185,17 +186,14 @@ def here(value: Any, requires_grad: bool) -> Any:
         return {key: here(item, requires_grad) for key, item in value.items()}
     if isinstance(value, torch.nn.Module):  # a distance, without parameters
         return getattr(fg.nn, type(value).__name__)()
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("torch.nn"):
+        options = {f.name: here(getattr(value, f.name), False) for f in dataclasses.fields(value)}
+        return getattr(fg.nn, type(value).__name__)(**options)
     return value
 
 
 def _tensor_here(t: Any) -> Any:
     dtype = getattr(fg, str(t.dtype).removeprefix("torch."))
-    if (
-        t.untyped_storage().nbytes() > t.numel() * t.element_size() and 0 not in t.stride()
-    ):  # part of more memory
-        return _tensor_here(t.new_empty(0).set_(t.untyped_storage())).as_strided(
-            t.shape, t.stride(), t.storage_offset()
-        )
     wide = t.float() if str(t.dtype) in ("torch.bfloat16", "torch.float16") else t
     strides = wide.stride()
     dense: Any = tensor(wide.contiguous().numpy().copy()).to(dtype)

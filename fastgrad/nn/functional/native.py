@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +9,8 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_type
 from fastgrad.functions.creation import empty
 from fastgrad.functions.public import public
-from fastgrad.functions.shape import existing
 from fastgrad.functions.statistics import var_mean
+from fastgrad.functions.strided import sliced
 from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
 from fastgrad.nn.functional.padding import pad as padded
@@ -155,46 +154,21 @@ def native_batch_norm(
 # --- fastgrad.ops.aten -----------------------------------------------------------------------------------------
 
 
-def _native(overload: str = "default") -> Callable[[Any], Any]:
+def _native(name: str, overload: str = "default") -> Callable[[Any], Any]:
     """Register a function that PyTorch has as ``torch.ops.aten.<name>`` alone; its one overload is itself."""
 
     def register(function: Any) -> Any:
         setattr(function, overload, function)
-        namespaces.register(f"aten::{function.__name__}", function)
+        namespaces.register(f"aten::{name}", function)
         return function
 
     return register
 
 
-@_native("Tensor")
-def slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    """Every `step`-th element from `start` to `end` along a dimension, as a view.
-
-    Raises
-    ------
-    RuntimeError
-        If `step` is not positive.
-    IndexError
-        If there is no such dimension.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.ops.aten.slice(fg.arange(10), 0, 2, -2, 3)
-    tensor([2, 5])
-    """
-    axis = existing("slice", dim, need_tensor("slice", input).dim())
-    bounds = [
-        None if at is None else as_index("slice", name, at) for name, at in (("start", start), ("end", end))
-    ]
-    if as_index("slice", "step", step) < 1:
-        raise RuntimeError(f"slice(): slice step must be positive, but got {step}")
-    return input[
-        (Ellipsis, *(builtins.slice(*bounds, step),), *(builtins.slice(None),) * (input.dim() - axis - 1))
-    ]
+_native("slice", "Tensor")(sliced)
 
 
-@_native()
+@_native("native_dropout_backward")
 def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
     """The gradient of dropout: `scale` times that of the result where the mask has kept elements, and zero elsewhere.
 
@@ -209,7 +183,7 @@ def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
     return g * (kept * as_float(name, "scale", scale))
 
 
-@_native()
+@_native("max_pool2d_with_indices_backward")
 def max_pool2d_with_indices_backward(
     grad_output: Any,
     input: Any,
