@@ -1,7 +1,7 @@
 """Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
 
-Matrices are of float32 or float64, and any leading dimensions are those of a batch. LAPACK is the one inside of NumPy's
-wheel.
+Matrices are of float32 or float64 (for `eig` complex ones, too), and any leading dimensions are those of a batch.
+LAPACK is the one inside of NumPy's wheel.
 
 Examples
 --------
@@ -14,6 +14,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.eigen import eig, eigvals
 from fastgrad.functions.factors import (
     cholesky,
     cholesky_ex,
@@ -102,30 +103,6 @@ def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     x = x if need_tensor("linalg.vander", x, "x").dim() else x.reshape(1)
     last = x.shape[-1]
     return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
-
-
-def eig(A: Any) -> Any:  # noqa: N803 - PyTorch's name
-    """Eigenvalues and eigenvectors of square matrices, which are complex: not supported.
-
-    Raises
-    ------
-    NotImplementedError
-    """
-    raise NotImplementedError(
-        "linalg.eig(): there is no decomposition with complex results yet; linalg.eigh is for symmetric matrices"
-    )
-
-
-def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
-    """Eigenvalues of square matrices, which are complex: not supported.
-
-    Raises
-    ------
-    NotImplementedError
-    """
-    raise NotImplementedError(
-        "linalg.eigvals(): no decomposition with complex results yet; linalg.eigvalsh is for symmetric matrices"
-    )
 
 
 __all__ = [
