@@ -139,7 +139,9 @@ def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int
     Raises
     ------
     RuntimeError
-        If `mode` is another one.
+        If `mode` is another one, or all dimensions of a tensor without elements are reduced.
+    IndexError
+        If a dimension of size 0 is reduced.
     NotImplementedError
         If `input` is complex.
 
@@ -161,6 +163,13 @@ def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int
     bits = wide.contiguous().view(dtypes.int64)
     given = wrapped_dims(name, as_dims(name, dim), x.dim())
     dims = set(given if given and x.dim() else range(x.dim()))
+    if x.numel() == 0 and not given:
+        raise RuntimeError(
+            f"{name}(): expected the reduction dim to be specified for a tensor without elements"
+        )
+    for d in sorted(dims) if x.dim() else ():
+        if x.shape[d] == 0:
+            raise IndexError(f"{name}(): expected reduction dim {d} to have non-zero size")
     kept = [d for d in range(x.dim()) if d not in dims]
     n, count = math.prod(x.shape[d] for d in kept), math.prod(x.shape[d] for d in dims)
     rows = (bits.permute([*kept, *sorted(dims)]) if x.dim() else bits).reshape(n, count)
@@ -172,4 +181,4 @@ def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int
         sizes = [1 if d in dims else x.shape[d] for d in range(x.dim())]
     else:
         sizes = [x.shape[d] for d in kept]
-    return (rows if count else rows.new_zeros(n, 1)).reshape(sizes).view(dtypes.uint64)
+    return rows.reshape(sizes).view(dtypes.uint64)
