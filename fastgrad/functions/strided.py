@@ -287,10 +287,10 @@ def sliced(input: Any, dim: int = 0, start: int | None = None, end: int | None =
     """
     d = existing("slice", dim, need_tensor("slice", input).dim())
     given = (("start", start), ("end", end))
-    bounds = [None if at is None else as_index("slice", name, at) for name, at in given]
+    first, behind = (None if at is None else as_index("slice", name, at) for name, at in given)
     if as_index("slice", "step", step) < 1:
         raise RuntimeError(f"slice(): slice step must be positive, but got {step}")
-    return input[(slice(None),) * d + (slice(*bounds, step),)]
+    return input[(slice(None),) * d + (slice(first, behind, step),)]
 
 
 def _split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:

@@ -114,11 +114,11 @@ class _Chunked(Function):
         for part, found, slope in zip(
             x.split(ctx.size), target.split(ctx.size), g.split(ctx.size), strict=True
         ):
-            leaves = [None if t is None else t.detach() for t in (part, weight, bias)]
+            leaves: list[Any] = [None if t is None else t.detach() for t in (part, weight, bias)]
             for k in wanted:
                 leaves[k].requires_grad_()
             with enable_grad():
-                losses = _losses(*leaves, found, classes, ctx.ignored)
+                losses = _losses(leaves[0], leaves[1], leaves[2], found, classes, ctx.ignored)
             for k, gradient in zip(wanted, grad(losses, [leaves[k] for k in wanted], slope), strict=True):
                 if k == 0:
                     rows.append(gradient)
