@@ -53,6 +53,8 @@ _UNSETTLED = (
 """Words in names of ops whose values are random, or not set: only sizes and dtypes are compared."""
 _DRAWN = ("cauchy", "exponential", "geometric")
 """Whole names of such ops."""
+_FEW_DIGITS = ("special.bessel_", "special.airy_ai")
+"""Beginnings of names of ops whose values PyTorch itself has in seven digits."""
 SLACK = {"samples": 25, "gradients": 10, "ops that are right on all samples": 5}
 """By how much totals may be lower than a baseline: signs of singular vectors, for one, depend on the processor."""
 _BEGIN, _END = "<!-- what of PyTorch there is: written by fastgrad.testing.coverage -->", "<!-- end -->"
@@ -278,14 +280,15 @@ def run(op: Any) -> Outcome:
             found = function(*ours, **more)
             wanted, found = _settled(sample, wanted, found)
             ours_plain, theirs_plain = _plain(found), _plain(wanted)
-            if _is_unsettled(op.name):
+            if _is_unsettled(op.name, sample.kwargs):
                 ours_plain, theirs_plain = _sizes(ours_plain), _sizes(theirs_plain)
-            assert_close(ours_plain, theirs_plain, rtol=1e-6, atol=1e-7, equal_nan=True, check_dtype=False)
+            atol = 1e-5 if op.name.startswith(_FEW_DIGITS) else 1e-7
+            assert_close(ours_plain, theirs_plain, rtol=1e-6, atol=atol, equal_nan=True, check_dtype=False)
             counts[1] += 1
         except Exception as error:  # noqa: BLE001 - whatever goes wrong is what is asked for
             why = why or _said(error)
             continue
-        if grads and not _is_unsettled(op.name):
+        if grads and not _is_unsettled(op.name, sample.kwargs):
             tried, right, said = _gradients(wanted, found, (arguments, sample.kwargs), (ours, more))
             counts[2] += tried
             counts[3] += right
@@ -293,8 +296,10 @@ def run(op: Any) -> Outcome:
     return Outcome(op.full_name, True, counts[0], counts[1], counts[2], counts[3], why)
 
 
-def _is_unsettled(name: str) -> bool:
-    return name in _DRAWN or any(word in name for word in _UNSETTLED)
+def _is_unsettled(name: str, named: dict[str, Any]) -> bool:
+    """Whether values are random; those of low rank are where what is subtracted (`M`) leaves more than that rank."""
+    drawn = name in _DRAWN or (name == "svd_lowrank" and named.get("M") is not None)
+    return drawn or any(word in name for word in _UNSETTLED)
 
 
 def _settled(sample: Any, wanted: Any, found: Any) -> tuple[Any, Any]:
