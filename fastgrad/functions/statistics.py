@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fastgrad.autograd.function import Function
 from fastgrad.functions import elementwise
 from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.complex_numbers import imag, real
 from fastgrad.functions.index import where
-from fastgrad.functions.plans import planned, unplanned, warn
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.shape import wrapped
+from fastgrad.functions.unaffected import unaffected
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import COMPLEX, FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -189,44 +189,13 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
-        if not records(x):
-            return _count(x, chosen, keepdim)
-        unplanned()
-        return _Counted.apply(x, chosen, keepdim)
+        count = sum_((x != 0).to(x.dtype), chosen, keepdim)
+        return unaffected(count, x) if records(x) else count
     if order == 1:
         return sum_(elementwise.absolute(x), chosen, keepdim)
     total = sum_(_powers(x, order), chosen, keepdim)
     nothing = total == 0  # where the root would have an infinite slope, the gradient is zero
     return where(nothing, total.detach() ** (1.0 / order), where(nothing, 1.0, total) ** (1.0 / order))
-
-
-def _count(x: Any, dims: Any, keepdim: bool) -> Any:
-    """How many elements are not zero, in their dtype."""
-    return sum_((x != 0).to(x.dtype), dims, keepdim)
-
-
-class _Counted(Function):
-    """`_count` with a history, in which it has no gradient: as in PyTorch, it is not even zero."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, dims: Any, keepdim: bool) -> Any:
-        return _count(x, dims, keepdim)
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
-        return None, None, None
-
-    @staticmethod
-    def jvp(ctx: Any, x: Any, dims: Any, keepdim: Any) -> Any:
-        return None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, x: Any, dims: Any, keepdim: bool) -> Any:
-        x = x.movedim(in_dims[0], 0)
-        rank = x.dim() - 1
-        moved = tuple(d % max(rank, 1) + 1 for d in dims or range(rank))
-        found = _Counted.apply(x, moved, keepdim) if rank else (x != 0).to(x.dtype)
-        return found, 0
 
 
 def _powers(x: Any, order: float) -> Any:
