@@ -33,6 +33,7 @@ from fastgrad.functions.linalg import matmul
 from fastgrad.functions.matrices import LinAlgError
 from fastgrad.functions.matrix_functions import cond, matrix_exp, matrix_norm, matrix_power, matrix_rank, norm
 from fastgrad.functions.orthogonal import householder_product, qr
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.products import cross_product, multiplied_chain
 from fastgrad.functions.products import powers as _powers
@@ -54,6 +55,7 @@ from fastgrad.functions.systems import (
 from fastgrad.module_names import getattr_of as _getattr_of
 
 
+@taking_out
 @planned
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The vector products of vectors of three elements along a dimension. See `fastgrad.cross`."""
@@ -72,6 +74,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     return _diagonal(A, offset, dim1, dim2)
 
 
+@taking_out
 @lower_precision
 def multi_dot(tensors: Any) -> Any:
     """The product of a chain of matrices, of which the first and the last may be vectors.
@@ -90,6 +93,7 @@ def multi_dot(tensors: Any) -> Any:
     return multiplied_chain("linalg.multi_dot", need_tensors("linalg.multi_dot", tensors))
 
 
+@taking_out
 @planned
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Sums of products along a dimension of two tensors, which are broadcast."""

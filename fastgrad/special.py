@@ -12,6 +12,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise, pointwise, reduce
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.polynomials import POLYNOMIALS
 from fastgrad.functions.special import round
@@ -33,6 +34,7 @@ softmax, log_softmax, logsumexp = reduce.softmax, reduce.log_softmax, reduce.log
 def _of(name: str) -> Callable[..., Any]:
     function = elementwise.function_of(BY_NAME[f"special_{name}"])
     function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
     return function
 
 
@@ -64,6 +66,7 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 ) = (POLYNOMIALS[name] for name in sorted(POLYNOMIALS))
 
 
+@taking_out
 @planned
 def ndtr(input: Any) -> Any:
     """The probability that the normal distribution has below the input, element by element."""

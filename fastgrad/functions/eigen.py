@@ -11,6 +11,7 @@ from fastgrad.autograd.function import Function
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.complex_numbers import complex as complex_of
 from fastgrad.functions.matrices import LinAlgError
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.shape import cat
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.systems import solve
@@ -112,6 +113,7 @@ def _decomposed(name: str, x: Any) -> EigenDecomposition:
         raise LinAlgError(f"{name}(): the algorithm did not converge: {error}") from None
 
 
+@taking_out
 def eig(A: Any) -> EigenDecomposition:  # noqa: N803 - PyTorch's name
     """Eigenvalues and eigenvectors of square matrices.
 
@@ -144,6 +146,7 @@ def eig(A: Any) -> EigenDecomposition:  # noqa: N803 - PyTorch's name
     return _decomposed("linalg.eig", A)
 
 
+@taking_out
 def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     """Eigenvalues of square matrices, complex and in no particular order. See `eig`.
 

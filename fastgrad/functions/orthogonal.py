@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
 from fastgrad.functions.creation import empty
 from fastgrad.functions.matrices import eyes, need_alike, need_matrices, sizes_of, turned
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.functions.unaffected import unaffected
 from fastgrad.ops import reflectors
@@ -26,6 +27,7 @@ class Reflectors(NamedTuple):
     tau: Any
 
 
+@taking_out
 def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
     """The QR decomposition ``A = Q R`` of matrices, with orthogonal columns in Q and an upper triangle R.
 
@@ -115,6 +117,7 @@ def _need_factors(name: str, A: Any, tau: Any, argument: str = "input") -> None:
     need_alike(name, A, tau, argument, "tau")
 
 
+@taking_out
 def householder_product(A: Any, tau: Any) -> Any:  # noqa: N803 - PyTorch's name
     """The first columns of a product of Householder reflectors ``I - tau[k] v[k] v[k]'``.
 

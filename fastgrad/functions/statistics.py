@@ -11,6 +11,7 @@ from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.complex_numbers import imag, real
 from fastgrad.functions.index import where
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
@@ -131,6 +132,7 @@ def std_mean(
     return _spread("std_mean", input, dim, unbiased, keepdim, correction)  # type: ignore[no-any-return]
 
 
+@taking_out
 @also_by_name
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``.
