@@ -23,6 +23,7 @@ SQRT_2 = 1.4142135623730951
 SQRT_HALF = 0.7071067811865476
 TWO_OVER_SQRT_PI = 1.1283791670955126
 FAR = 1e8  # from here on 1 is lost beside a square, in float64 as well
+TINY = 1e-18  # below, 1 / x is all that there is of the gamma function
 INF = float("inf")
 NAN = float("nan")
 
@@ -163,7 +164,7 @@ def hypot(x, y):
 def erfcx_of_positive(a):
     """``erfc(a) exp(a**2)``."""
     limited = m.where(a > c(1e15), c(1e15), a)
-    return ERFCX((limited - c(3.75)) / (limited + c(3.75))) / (c(1) + c(2) * a)
+    return c(0.5) * ERFCX((limited - c(3.75)) / (limited + c(3.75))) / (c(0.5) + a)  # twice `a` may overflow
 
 
 def exp_of_square(a):
@@ -199,9 +200,10 @@ def erfc_inverse(q):
     return m.where(q == c(0), c(INF), x)
 
 
-def erf_inverse(y):
+def erf_inverse_by(y, q):
+    """The number whose error function is y, where q is ``1 - |y|`` in more digits than y may have."""
     a = m.abs(y)
-    far = erfc_inverse(c(1) - m.where(a < c(0.25), c(0.5), a))
+    far = erfc_inverse(m.where(a < c(0.25), c(0.5), q))
     x = a * (c(0.886226925452758) + c(0.2320136665346544) * a * a)
     for _ in range(2):
         error = (m.erf(x) - a) / (c(TWO_OVER_SQRT_PI) * m.exp(-x * x))
@@ -209,11 +211,12 @@ def erf_inverse(y):
     return m.where(a <= c(1), m.copysign(m.where(a < c(0.25), x, far), y), c(NAN))
 
 
+def erf_inverse(y):
+    return erf_inverse_by(y, c(1) - m.abs(y))
+
+
 def ndtri(p):
-    """The inverse of the normal distribution function."""
-    tail = m.minimum(p, c(1) - p)
-    x = c(SQRT_2) * erfc_inverse(c(2) * tail)
-    return m.where((p >= c(0)) & (p <= c(1)), m.where(p < c(0.5), -x, x), c(NAN))
+    return c(SQRT_2) * erf_inverse_by(c(2) * p - c(1), c(2) * m.minimum(p, c(1) - p))
 
 
 def log_ndtr(x):
@@ -230,8 +233,8 @@ def distance_to_whole(x):
 
 
 def lgamma(x):
-    reflected = x < c(0.5)
     x = m.where(x == c(-INF), c(INF), x)
+    reflected = x < c(0.5)
     y = m.where(reflected, c(1) - x, x)
     low = y < c(1.5)
     s, product = m.where(low, y - c(1), y), m.where(low, y, c(1))
@@ -245,7 +248,8 @@ def lgamma(x):
     far = (y - c(0.5)) * (log - c(1)) + c(0.4189385332046727) + LGAMMA_TAIL(c(1) / (y * y)) / y
     value = m.where(y < c(9), near, far)
     sine = m.abs(m.sin(c(PI) * distance_to_whole(x)))
-    return m.where(reflected & (x == x), c(LN_PI) - m.log(sine) - value, value)
+    value = m.where(reflected & (x == x), c(LN_PI) - m.log(sine) - value, value)
+    return m.where(m.abs(x) < c(TINY), -m.log(m.abs(x)), value)
 
 
 def digamma(x):
