@@ -16,7 +16,7 @@ from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
-from fastgrad.functions.shape import wrapped
+from fastgrad.functions.shape import wrapped, wrapped_dims
 from fastgrad.functions.unaffected import unaffected
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import COMPLEX, FLOATS
@@ -186,9 +186,11 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
     if order == 2:
         return apply(_EUCLIDEAN_NORM, 1, 0, x, 0, keep, *dims)
     chosen = dims or None
-    if math.isinf(order):
-        if x.numel() == 0:
+    if (order < 0 or math.isinf(order)) and x.numel() == 0:
+        reduced = wrapped_dims(name, dims, x.dim()) or range(x.dim())
+        if any(x.shape[d] == 0 for d in reduced):
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
+    if math.isinf(order):
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
         count = sum_((x != 0).to(x.dtype), chosen, keepdim)

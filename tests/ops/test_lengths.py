@@ -76,3 +76,19 @@ def test_distances_of_order_zero_have_a_slope():
     x = fg.tensor([[1.0, 0.0], [2.0, 0.0]], requires_grad=True)
     (fg.cdist(x, x, p=0).sum() + fg.pdist(x, p=0).sum()).backward()
     assert x.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("order", [-1, -2.5, float("inf"), float("-inf"), 0, 1, 3])
+@pytest.mark.parametrize(
+    ("sizes", "dim"), [((0,), None), ((0, 3), 0), ((0, 3), 1), ((3, 0), -1), ((3, 0), (0, 1))]
+)
+def test_norms_without_elements(order: float, sizes: tuple[int, ...], dim: Any):
+    torch = pytest.importorskip("torch")
+    found: list[Any] = []
+    for lib in (fg, torch):
+        try:
+            found.append(lib.linalg.vector_norm(lib.ones(sizes), order, dim=dim).tolist())
+        except RuntimeError:
+            found.append(RuntimeError)
+    assert found[0] == found[1]
