@@ -609,6 +609,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `gt`."""
     def half(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float16."""
+    @_overload
+    def hash_tensor(self, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0) -> _Tensor:
+        r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
+    @_overload
+    def hash_tensor(self, axis: _int | _Sequence[_int] | None = None, *, keepdims: _bool = False, mode: _int = 0) -> _Tensor:
+        r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
     def heaviside(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
     def heaviside_(self, values: _Tensor | _int | _float | _complex) -> _Tensor:

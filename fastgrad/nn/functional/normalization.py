@@ -256,6 +256,8 @@ def batch_norm(
         If a channel has one element only, in training.
     """
     sizes = rt.sizes(need_tensor("batch_norm", input))
+    if sizes == (0,) and weight is None and bias is None:  # there is nothing to normalise, as in PyTorch
+        return input.clone()
     if len(sizes) < 2:
         raise RuntimeError(f"batch_norm(): expected input of shape (N, C, ...), but got shape {list(sizes)}")
     if as_flag("batch_norm", "training", training):
