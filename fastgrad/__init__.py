@@ -100,26 +100,31 @@ with _collector_paused():
     from fastgrad.cuda import OutOfMemoryError
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
-_LATER: dict[str, str | None] = dict.fromkeys(
-    (
-        "accelerator",
-        "amp",
-        "backends",
-        "distributions",
-        "fft",
-        "func",
-        "library",
-        "nn",
-        "optim",
-        "profiler",
-        "serialization",
-        "signal",
-        "special",
-        "testing",
-        "utils",
-        "viz",
+_LATER: dict[str, str | None] = (
+    dict.fromkeys(
+        (
+            "accelerator",
+            "amp",
+            "as_torch",
+            "backends",
+            "distributions",
+            "fft",
+            "func",
+            "library",
+            "nn",
+            "optim",
+            "profiler",
+            "serialization",
+            "signal",
+            "special",
+            "testing",
+            "utils",
+            "viz",
+        )
     )
-) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+    | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+    | {"install_as_torch": "as_torch"}
+)
 _LATER |= dict.fromkeys(
     (
         "alpha_dropout", "celu", "celu_", "channel_shuffle", "feature_alpha_dropout", "native_channel_shuffle",

@@ -6,7 +6,7 @@ import builtins
 import copy as copy_module
 from typing import TYPE_CHECKING, Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, module_names
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.function import Function
 from fastgrad.functions import creation, storage
@@ -288,7 +288,7 @@ class Copies(Methods):
 
 
 def _type_name(d: dtypes.dtype) -> str:
-    return f"fastgrad.{d.type_name}Tensor"
+    return f"{module_names.shown}.{d.type_name}Tensor"
 
 
 def _kind_of(x: Any, dtype: Any, device: Any) -> dict[str, Any]:
