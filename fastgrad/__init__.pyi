@@ -57,6 +57,7 @@ def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _i
 from fastgrad import amp as amp
 def as_strided_(self: _Tensor, *operands: _Any, **named: _Any) -> _Tensor:
     r"""In-place form of `as_strided`, for tensors that require no gradient."""
+from fastgrad import as_torch as as_torch
 def asin_(self: _Tensor) -> _Tensor:
     r"""In-place form of `asin`."""
 def asinh_(self: _Tensor) -> _Tensor:
@@ -144,6 +145,7 @@ from fastgrad.dtypes import iinfo as iinfo
 inf: _float
 from fastgrad.autograd.modes import inference_mode as inference_mode
 from fastgrad.random import initial_seed as initial_seed
+from fastgrad.as_torch.installing import install_as_torch as install_as_torch
 int: _dtype
 int16: _dtype
 int32: _dtype

@@ -63,7 +63,13 @@ _CORE = frozenset(
 
 
 def _tell_children() -> None:
-    """Let Python processes that are started later find the alias. Programs in other languages take no notice."""
+    """Let Python processes that are started later find the alias. Programs in other languages take no notice.
+
+    Whoever starts one by `multiprocessing` gives it his ``sys.path``; others leave it what the environment says.
+    """
+    folder = str(CHILDREN)
     paths = os.environ.get(_PATH, "").split(os.pathsep)
-    if str(CHILDREN) not in paths:
-        os.environ[_PATH] = os.pathsep.join(filter(None, (str(CHILDREN), *paths)))
+    if folder not in paths:
+        os.environ[_PATH] = os.pathsep.join(filter(None, (folder, *paths)))
+    if folder not in sys.path:
+        sys.path.insert(0 if sys.flags.safe_path else 1, folder)  # behind the folder of the program

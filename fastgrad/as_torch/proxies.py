@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +19,7 @@ _OWN = frozenset(
 """What the import system writes to modules, and is the proxy's alone."""
 _VERSIONED = ("", "version")
 _NOTHING: Any = object()
-_own_names: Callable[[ModuleType], dict[str, Any]] = ModuleType.__dict__["__dict__"].__get__
+_own_names: Any = vars(ModuleType)["__dict__"].__get__
 
 
 class Proxy(ModuleType):
@@ -34,6 +33,7 @@ class Proxy(ModuleType):
         super().__init__(f"{NAME}.{path}" if path else NAME)
         own = _own_names(self)
         del own["__doc__"]  # that of the module behind is read
+        own["__path__"] = []  # in the folders of fastgrad, modules would be found that PyTorch does not have
         own["__fastgrad_path__"] = path
         own["__fastgrad_places__"] = locations.places(path)
         if path in _VERSIONED:

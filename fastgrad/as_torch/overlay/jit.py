@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import types
 import typing
 import warnings
 from collections.abc import Callable
@@ -126,7 +127,7 @@ def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's na
     origin, inner = typing.get_origin(target_type), typing.get_args(target_type)
     if origin is None:
         return _plain_isinstance(obj, type(None) if target_type is None else target_type)
-    if not _plain_isinstance(origin, type) or str(origin) == "types.UnionType":
+    if origin in (typing.Union, types.UnionType):
         return any(isinstance(obj, one) for one in inner)
     if not _plain_isinstance(obj, origin):
         return False

@@ -1,0 +1,41 @@
+"""Programs in the style of PyTorch's documentation, unchanged: they run, and print what PyTorch prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from alias_running import ALIAS, output
+
+FOLDER = Path(__file__).parent / "programs"
+PROGRAMS = {
+    "mnist": ("--epochs", "2"),
+    "vae": (),
+    "dcgan": (),
+    "word_language_model": (),
+    "word_language_model-GRU": ("--model", "GRU"),
+    "word_language_model-Transformer": ("--model", "Transformer"),
+    "time_sequence_prediction": (),
+    "regression": (),
+}
+
+
+def command(name, tmp_path):
+    more = ("--save-model", tmp_path / "model.pt") if name == "mnist" else ()
+    return (FOLDER / f"{name.partition('-')[0]}.py", *PROGRAMS[name], *more)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name, tmp_path):
+    assert output(*ALIAS, *command(name, tmp_path))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_prints_what_pytorch_prints(name, tmp_path):
+    printed = output("-P", *command(name, tmp_path))
+    assert output(*ALIAS, *command(name, tmp_path)) == printed
+
+
+def test_nothing_is_missing_for_them():
+    assert "Nothing is missing" in output(*ALIAS, "--check", FOLDER)
