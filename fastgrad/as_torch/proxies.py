@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -34,8 +36,8 @@ class Proxy(ModuleType):
         own = _own_names(self)
         del own["__doc__"]  # that of the module behind is read
         own["__path__"] = []  # in the folders of fastgrad, modules would be found that PyTorch does not have
-        own["__fastgrad_path__"] = path
         own["__fastgrad_places__"] = locations.places(path)
+        own["__getattr__"] = _reader(self.__name__, path)
         if path in _VERSIONED:
             own["__version__"] = VERSION
 
@@ -48,22 +50,6 @@ class Proxy(ModuleType):
             if value is not _NOTHING:
                 found[name] = value
         return found
-
-    def __getattr__(self, name: str) -> Any:
-        own = _own_names(self)
-        for place in own["__fastgrad_places__"]:
-            try:
-                value = getattr(place, name)
-            except AttributeError:
-                continue
-            if isinstance(value, ModuleType):
-                if not value.__name__.startswith(locations.PACKAGE):
-                    return value
-                break  # a module of fastgrad's is shown if PyTorch has one of that name
-            if isinstance(value, type):
-                _rename(value, own["__name__"], name)
-            return value
-        return _inside(own["__fastgrad_path__"], own["__name__"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN:
@@ -87,7 +73,7 @@ class Proxy(ModuleType):
     def __dir__(self) -> list[str]:
         own = _own_names(self)
         names = {name for place in own["__fastgrad_places__"] for name in dir(place)}
-        return sorted(names | set(own) - {"__fastgrad_path__", "__fastgrad_places__"})
+        return sorted(names | set(own) - {"__fastgrad_places__", "__getattr__"})
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r}, answered by fastgrad>"
@@ -101,8 +87,43 @@ class Proxy(ModuleType):
         return next((place for place in places if name in vars(place)), places[0])
 
 
+def _reader(module: str, path: str) -> Callable[[str], Any]:
+    """What a module calls for names that it does not have itself.
+
+    It stands in the module and not in its class, so that Python calls it without having made an error first.
+    """
+    places = locations.places(path)
+    names = vars(places[0])
+
+    def read(name: str) -> Any:
+        value = names.get(name, _NOTHING)
+        if value is not _NOTHING and not isinstance(value, _KINDS):
+            return value  # a function, as nearly always
+        for place in places:
+            try:
+                value = getattr(place, name)
+            except AttributeError:
+                continue
+            if isinstance(value, ModuleType):
+                if not value.__name__.startswith(locations.PACKAGE):
+                    return value
+                break  # a module of fastgrad's is shown if PyTorch has one of that name
+            if isinstance(value, type):
+                _rename(value, module, name)
+            return value
+        return _inside(path, module, name)
+
+    return read
+
+
+_KINDS = (type, ModuleType)
+
+
 def _inside(path: str, module: str, name: str) -> Any:
     """A name that stands in no module behind: another module, a class that is missing, or nothing."""
+    imported = sys.modules.get(f"{module}.{name}")
+    if imported is not None:
+        return imported
     known = locations.known()
     inside = f"{path}.{name}" if path else name
     if inside in known.modules and locations.places(inside):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import threading
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +13,7 @@ from alias_running import under_alias
 import fastgrad as fg
 from fastgrad.as_torch import locations, overlay
 from fastgrad.as_torch.absent import absent_class, is_absent
-from fastgrad.as_torch.overlay import futures, jit, overrides
+from fastgrad.as_torch.overlay import jit
 from fastgrad.as_torch.overlay._utils import (
     _flatten_dense_tensors,
     _get_device_index,
@@ -78,6 +77,7 @@ def g(): return 1
 @torch.jit.ignore(drop=True)
 def h(): return 2
 assert (g(), h()) == (1, 2)
+assert torch.jit.wait(torch.jit.fork(lambda x, y: x + y, 1, y=2)) == 3
 """)
 
 
@@ -112,23 +112,6 @@ def test_absent_classes():
         raise absent_class("", "AcceleratorError").__new__(absent_class("", "AcceleratorError"))
 
 
-def test_futures():
-    future: futures.Future[int] = futures.Future()
-    later = future.then(lambda done: done.value() + 1)
-    with pytest.raises(RuntimeError, match="no result yet"):
-        future.value()
-    threading.Timer(0.01, future.set_result, (1,)).start()
-    assert (later.wait(), future.done(), futures.wait_all([future, later])) == (2, True, [1, 2])
-    with pytest.raises(RuntimeError, match="cannot be set twice"):
-        future.set_result(2)
-    failed = future.then(lambda done: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        failed.wait()
-    with pytest.raises(TypeError, match="not an Exception"):
-        futures.Future().set_exception("text")  # type: ignore[arg-type]
-    assert futures.collect_all([]).wait() == []
-
-
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [
@@ -139,35 +122,6 @@ def test_futures():
 )  # fmt: skip
 def test_isinstance_of_what_containers_hold(value, kind, expected):
     assert jit.isinstance(value, kind) is expected
-
-
-def test_functions_that_can_be_overridden():
-    class Mine:
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            return func.__name__, [t.__name__ for t in types], args
-
-    class Sub(Mine):
-        pass
-
-    class Not(Mine):
-        @classmethod
-        def __torch_function__(cls, func, types, args=(), kwargs=None):
-            return NotImplemented
-
-    def f(x, y):
-        return overrides.handle_torch_function(f, (x, y), x, y)
-
-    a, b = Mine(), Sub()
-    assert not overrides.has_torch_function((fg.ones(1), 1, None))
-    assert overrides.has_torch_function_variadic(fg.ones(1), a)
-    assert overrides.has_torch_function_unary(b)
-    assert f(a, b) == ("f", ["Sub", "Mine"], (a, b))
-    assert overrides.is_tensor_like(a)
-    assert not overrides.is_tensor_like(1)
-    assert overrides.is_tensor_method_or_property(fg.Tensor.add)
-    with pytest.raises(TypeError, match="no implementation found"):
-        f(Not(), 1)
 
 
 def test_small_functions_of_libraries():

@@ -12,6 +12,8 @@ PROGRAMS = {
     "mnist": ("--epochs", "2"),
     "vae": (),
     "dcgan": (),
+    "gpt": ("--compile=False",),
+    "gpt-compiled": (),
     "word_language_model": (),
     "word_language_model-GRU": ("--model", "GRU"),
     "word_language_model-Transformer": ("--model", "Transformer"),
@@ -31,10 +33,15 @@ def test_program(name, tmp_path):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if not name.endswith("-compiled")])
 def test_program_prints_what_pytorch_prints(name, tmp_path):
     printed = output("-P", *command(name, tmp_path))
     assert output(*ALIAS, *command(name, tmp_path)) == printed
+
+
+def test_compiled_programs_print_the_same(tmp_path):
+    printed = [output(*ALIAS, *command(name, tmp_path)) for name in ("gpt", "gpt-compiled")]
+    assert printed[0] == printed[1]
 
 
 def test_nothing_is_missing_for_them():

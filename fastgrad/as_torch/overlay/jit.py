@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from fastgrad.as_torch.overlay.futures import Future
+from fastgrad.as_torch.locations import places
 
 __all__ = [
     "Attribute",
@@ -141,13 +141,13 @@ def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001 - PyTorch's na
 _plain_isinstance: Callable[[Any, Any], bool] = builtins.isinstance
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A future with the result of a call, which has been made."""
-    future: Future = Future()
+    future = places("futures")[0].Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
-def wait(future: Future) -> Any:
+def wait(future: Any) -> Any:
     """The result of a future."""
     return future.wait()
