@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,8 @@ _OWN = frozenset(
     ("__cached__", "__class__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__")
 )
 """What the import system writes to modules, and is the proxy's alone."""
+_HIDDEN = frozenset(("__annotations__", "__dict__", "__fastgrad_places__", "__getattr__"))
+"""What a module has and does not list."""
 _VERSIONED = ("", "version")
 _NOTHING: Any = object()
 _own_names: Any = vars(ModuleType)["__dict__"].__get__
@@ -56,9 +59,7 @@ class Proxy(ModuleType):
             super().__setattr__(name, value)
             return
         place = self._place_of(name)
-        if isinstance(
-            value, Proxy
-        ):  # the import system binds what it imported; a program puts back what was there
+        if isinstance(value, Proxy):  # bound by an import, or put back by a program
             if name in vars(place):
                 setattr(place, name, value.__fastgrad_places__[0])
             return
@@ -72,8 +73,11 @@ class Proxy(ModuleType):
 
     def __dir__(self) -> list[str]:
         own = _own_names(self)
-        names = {name for place in own["__fastgrad_places__"] for name in dir(place)}
-        return sorted(names | set(own) - {"__fastgrad_places__", "__getattr__"})
+        path = self.__name__.partition(".")[2]
+        names = {
+            n for place in own["__fastgrad_places__"] for n in dir(place) if not _is_hidden(path, place, n)
+        }
+        return sorted((names | set(own)) - _HIDDEN)
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r}, answered by fastgrad>"
@@ -97,8 +101,10 @@ def _reader(module: str, path: str) -> Callable[[str], Any]:
 
     def read(name: str) -> Any:
         value = names.get(name, _NOTHING)
-        if value is not _NOTHING and not isinstance(value, _KINDS):
+        if value is not _NOTHING and not isinstance(value, _OTHERS):
             return value  # a function, as nearly always
+        if name == "__all__":
+            return [name for name in places[0].__all__ if not _is_hidden(path, places[0], name)]
         for place in places:
             try:
                 value = getattr(place, name)
@@ -116,7 +122,17 @@ def _reader(module: str, path: str) -> Callable[[str], Any]:
     return read
 
 
-_KINDS = (type, ModuleType)
+_OTHERS = (type, ModuleType, list)
+
+
+def _is_hidden(path: str, place: ModuleType, name: str) -> bool:
+    """Whether a name is that of a module of fastgrad's which PyTorch does not have."""
+    value = vars(place).get(name, _NOTHING)
+    if value is _NOTHING:  # imported later, if it is a module
+        module = not name.startswith("__") and find_spec(f"{place.__name__}.{name}") is not None
+    else:
+        module = isinstance(value, ModuleType) and value.__name__.startswith(locations.PACKAGE)
+    return module and (f"{path}.{name}" if path else name) not in locations.known().modules
 
 
 def _inside(path: str, module: str, name: str) -> Any:
@@ -130,8 +146,6 @@ def _inside(path: str, module: str, name: str) -> Any:
         return importlib.import_module(f"{NAME}.{inside}")
     if name in known.classes[path]:
         return absent_class(path, name)
-    if name == "__all__":  # `from torch... import *` takes what does not begin with an underscore
-        raise AttributeError(name)
     raise AbsentNameError(module, name)
 
 
@@ -147,6 +161,7 @@ def _rename(kind: type, module: str, name: str) -> None:
         module = NAME
     elif path:
         module = f"{NAME}.{path}"
+    importlib.import_module(module)  # where those look who read sources and annotations
     try:
         kind.__module__ = module
     except (AttributeError, TypeError):  # a class that is compiled code

@@ -213,3 +213,22 @@ def test_wrong_usage(arguments, says):
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert "--check" in output(*ALIAS, "--help")
+
+
+def test_modules_can_be_looked_through():
+    under_alias("""
+from torch import *
+assert relu.__name__ == "relu" and "debug" not in globals()
+import copy, importlib, inspect, typing, torch, torch.nn as nn
+for module in (torch, nn, torch.optim, torch.jit, torch.utils.data):
+    assert not [name for name in dir(module) if not hasattr(module, name)]
+    assert set(dir(module)) == set(vars(module)) and not {"native", "kernels", "debug"} & set(dir(module))
+assert dict(inspect.getmembers(torch.optim, inspect.isclass))["SGD"] is torch.optim.SGD
+assert "class Linear" in inspect.getsource(nn.Linear)
+assert inspect.getmodule(nn.Linear).__name__ == "torch.nn.modules.linear"
+assert importlib.reload(nn) is nn and copy.deepcopy(torch) is torch and torch.nn is nn
+assert nn.__spec__.name == "torch.nn" and nn.__package__ == "torch.nn" and isinstance(nn, type(inspect))
+class Annotated:
+    x: "torch.Tensor"
+assert typing.get_type_hints(Annotated) == {"x": torch.Tensor}
+""")
