@@ -29,7 +29,12 @@ LEFT_OUT = (
     "utils.hipify", "utils.tensorboard", "utils.viz", "xpu._",
 )  # fmt: skip
 """What no client asks for at its start begins so."""
-KEPT = ("utils._pytree", "utils._python_dispatch", "utils.data._utils")
+KEPT = ("ao", "ao.quantization")
+KEPT_WHOLE = ("utils._pytree", "utils._python_dispatch", "utils.data._utils")
+
+
+def _is_left_out(path: str) -> bool:
+    return path.startswith(LEFT_OUT) and not path.startswith(KEPT_WHOLE)
 
 
 def modules(package: Any) -> Iterator[str]:
@@ -37,7 +42,7 @@ def modules(package: Any) -> Iterator[str]:
     yield package.__name__
     for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         path = found.name.partition(".")[2]
-        if path.endswith("__main__") or (path.startswith(LEFT_OUT) and not path.startswith(KEPT)):
+        if path.endswith("__main__") or (path not in KEPT and _is_left_out(path)):
             continue
         with contextlib.suppress(Exception):  # some need packages that few have
             module = importlib.import_module(found.name)

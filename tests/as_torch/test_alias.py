@@ -84,7 +84,7 @@ def test_what_is_missing_is_missing_honestly():
 import importlib.util, sys, torch, torch.nn as nn
 assert not hasattr(torch, "sparse_coo_tensor") and getattr(torch, "sparse", None) is None
 assert not hasattr(nn, "no_such") and not hasattr(torch, "native") and not hasattr(torch, "kernels")
-for name in ("torch.sparse", "torch.ao", "torch.native", "torch.no_such", "torch.nn.modules.instances"):
+for name in ("torch.sparse", "torch.export", "torch.native", "torch.no_such", "torch.nn.modules.instances"):
     assert importlib.util.find_spec(name) is None
     try:
         __import__(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from fastgrad.as_torch.overlay._utils import (
     _unflatten_dense_tensors,
 )
 from fastgrad.as_torch.overlay.nn.modules import utils
+from fastgrad.as_torch.overlay.nn.parallel import scatter_gather
 from fastgrad.as_torch.overlay.utils import _pytree
 
 MODULES = [
@@ -122,6 +124,26 @@ def test_absent_classes():
 )  # fmt: skip
 def test_isinstance_of_what_containers_hold(value, kind, expected):
     assert jit.isinstance(value, kind) is expected
+
+
+def test_modules_say_how_they_are_called():
+    layer = fg.nn.Linear(1, 2)
+    assert str(inspect.signature(layer)) == "(*args, **kwargs)"
+    assert list(inspect.signature(fg.nn.Linear).parameters)[:2] == ["in_features", "out_features"]
+    assert list(inspect.signature(layer.forward).parameters) == ["input"]
+
+
+def test_devices_share_work():
+    parts = scatter_gather.scatter([fg.arange(4), {"a": fg.ones(2, 2), "b": "text"}], ["cpu", "cpu"])
+    assert [type(part) for part in parts] == [list, list]
+    assert parts[1][0].tolist() == [2, 3]
+    assert parts[0][1]["b"] == "text"
+    joined = scatter_gather.gather([part[0] for part in parts], -1)
+    assert joined.tolist() == [0, 1, 2, 3]
+    assert scatter_gather.gather([{"a": fg.tensor(1.0)}, {"a": fg.tensor(2.0)}], "cpu")["a"].tolist() == [
+        1.0,
+        2.0,
+    ]
 
 
 def test_small_functions_of_libraries():

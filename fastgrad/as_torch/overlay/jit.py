@@ -113,6 +113,14 @@ def annotate(the_type: Any, the_value: Thing) -> Thing:
     return the_value
 
 
+def _get_trace_graph(*args: Any, **kwargs: Any) -> Any:
+    """Refuse: counters of operations import it, and most of what these have works without."""
+    raise NotImplementedError(
+        "torch.jit._get_trace_graph(): fastgrad has no TorchScript, and so no traced graphs; "
+        "`fastgrad.profiler.profile(record_shapes=True)` lists the ops of a call"
+    )
+
+
 class Attribute(typing.NamedTuple):
     """A value, and the type that TorchScript would give it."""
 
