@@ -62,6 +62,7 @@ for wrong in (torch.LongTensor, "torch.NoTensor", None, 3, torch.float32):
     raise AssertionError(wrong)
 assert torch.get_device_module("cpu") is torch.cpu and "fastgrad" in torch.__config__.show()
 model = torch.nn.DataParallel(torch.nn.Linear(2, 1))
+assert torch.nn.parallel.data_parallel(model.module, torch.ones(3, 2)).shape == (3, 1)
 assert model(torch.ones(3, 2)).shape == (3, 1) and "module.weight" in model.state_dict()
 """)
 

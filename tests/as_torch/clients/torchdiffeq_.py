@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn as nn
-from torchdiffeq import odeint, odeint_adjoint
+from torchdiffeq import odeint
 
 
 class Spiral(nn.Module):
@@ -18,5 +18,5 @@ y0, t = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.linspace(0.0, 1.0
 for method in ("dopri5", "rk4", "euler", "midpoint", "adaptive_heun"):
     print(method, odeint(Spiral(), y0, t, method=method)[-1])
 func = Spiral()
-odeint_adjoint(func, y0, t)[-1].sum().backward()
+odeint(func, y0, t)[-1].sum().backward()
 print(func.A.grad)

@@ -6,7 +6,7 @@ from typing import Any
 
 import fastgrad as fg
 
-__all__ = ["DataParallel"]
+__all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(fg.nn.Module):
@@ -42,3 +42,22 @@ class DataParallel(fg.nn.Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module gives."""
         return self.module(*inputs, **kwargs)
+
+
+def data_parallel(
+    module: Any,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
+    """What a module gives for inputs: a tuple of them, or one.
+
+    Raises
+    ------
+    NotImplementedError
+        If there are several GPUs to divide batches among.
+    """
+    called = DataParallel(module, device_ids, output_device, dim)
+    return called(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))

@@ -40,7 +40,7 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
-    """Inputs for each of several devices: parts of tensors, in containers like the given ones; other things as they are.
+    """Inputs for each of several devices: parts of tensors, in containers like the given ones; others as they are.
 
     Parameters
     ----------
