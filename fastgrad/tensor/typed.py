@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.functions.creation import empty, tensor
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.tensor.size import Size
 
 
 class TensorType(type):
@@ -25,14 +29,39 @@ class TensorType(type):
 
     def __call__(cls, *data: Any) -> Any:
         """A tensor of data, or of so many elements that are not set."""
-        if len(data) == 1 and not isinstance(data[0], int):
-            return tensor(data[0], dtype=cls.dtype, device=cls.device_type)
-        if not all(isinstance(size, int) for size in data):
+        return older(cls.__name__, data, cls.dtype, cls.device_type)
+
+
+def older(name: str, given: tuple[Any, ...], dtype: dtypes.dtype, device: Any) -> Any:
+    """A tensor as PyTorch's oldest constructors make it.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the constructor.
+    given : tuple
+        Sizes, or one `Size`: elements are not set then. Else one sequence, array or tensor, which is copied.
+    dtype : dtype
+    device : device or str or None
+
+    Raises
+    ------
+    TypeError
+        If something else is given; a number that is no size is no data.
+    """
+    sizes: Any = (0,)
+    if len(given) == 1 and isinstance(given[0], Size):
+        sizes = given[0]
+    elif given:
+        if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in given):
+            if len(given) == 1 and isinstance(given[0], (Sequence, np.ndarray, TensorBase)):
+                return tensor(given[0], dtype=dtype, device=device)
             raise TypeError(
-                f"{cls.__name__}(): expected data, or sizes as ints, but got "
-                f"{', '.join(type(size).__name__ for size in data)}"
+                f"{name}(): expected data as one sequence, array or tensor, or sizes as ints, but got "
+                f"{', '.join(type(size).__name__ for size in given)}; tensor(data) takes a number as well"
             )
-        return empty(*(data or (0,)), dtype=cls.dtype, device=cls.device_type)
+        sizes = given
+    return empty(*sizes, dtype=dtype, device=device)
 
 
 def _made(d: dtypes.dtype, device_type: str) -> TensorType:
