@@ -23,6 +23,7 @@ from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.summaries import MinMax as _MinMax
 from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
 from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
+from fastgrad.native import Planned as _Planned
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -52,6 +53,7 @@ def acos_(self: _Tensor) -> _Tensor:
     r"""In-place form of `acos`."""
 def acosh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `acosh`."""
+adaptive_avg_pool1d: _Planned
 def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
     r"""In-place form of `addmv`."""
 from fastgrad import amp as amp
@@ -68,8 +70,10 @@ def atanh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `atanh`."""
 from fastgrad.amp.autocast_mode import autocast as autocast
 from fastgrad import autograd as autograd
+avg_pool1d: _Planned
 from fastgrad import backends as backends
 bfloat16: _dtype
+bilinear: _Planned
 bool: _dtype
 from fastgrad.dtypes import can_cast as can_cast
 cdouble: _dtype
@@ -89,10 +93,17 @@ from fastgrad import compiler as compiler
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
+conv1d: _Planned
+conv2d: _Planned
+conv3d: _Planned
+conv_transpose1d: _Planned
+conv_transpose2d: _Planned
+conv_transpose3d: _Planned
 def cos_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cos`."""
 def cosh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cosh`."""
+cosine_similarity: _Planned
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
 default_generator: _Generator
@@ -137,7 +148,9 @@ from fastgrad.dtypes import get_default_dtype as get_default_dtype
 from fastgrad.cuda.precision import get_float32_matmul_precision as get_float32_matmul_precision
 from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
+group_norm: _Planned
 half: _dtype
+hardshrink: _Planned
 from fastgrad.autograd.introspect import hooks as hooks
 def i0_(self: _Tensor) -> _Tensor:
     r"""In-place form of `i0`."""
@@ -158,6 +171,7 @@ from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enable
 from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+layer_norm: _Planned
 from fastgrad.functions.memory_format import layout as layout
 def lcm_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `lcm`."""
@@ -176,6 +190,9 @@ def log_(self: _Tensor) -> _Tensor:
 from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
+max_pool1d: _Planned
+max_pool2d: _Planned
+from fastgrad.nn.functional.volumes import max_pool3d as max_pool3d
 from fastgrad.functions.memory_format import memory_format as memory_format
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
@@ -187,7 +204,9 @@ from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
+pairwise_distance: _Planned
 pi: _float
+prelu: _Planned
 preserve_format: _memory_format
 from fastgrad import profiler as profiler
 from fastgrad.dtypes import promote_types as promote_types
@@ -198,6 +217,7 @@ def reciprocal_(self: _Tensor) -> _Tensor:
 def relu_(self: _Tensor) -> _Tensor:
     r"""In-place form of `relu`."""
 from fastgrad.functions.changing import resize_as_ as resize_as_
+rms_norm: _Planned
 def round_(self: _Tensor) -> _Tensor:
     r"""In-place form of `round`."""
 def rsqrt_(self: _Tensor) -> _Tensor:
