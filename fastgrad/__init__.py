@@ -100,31 +100,29 @@ with _collector_paused():
     from fastgrad.cuda import OutOfMemoryError
     from fastgrad.cuda.precision import get_float32_matmul_precision, set_float32_matmul_precision
 
-_LATER: dict[str, str | None] = (
-    dict.fromkeys(
-        (
-            "accelerator",
-            "amp",
-            "as_torch",
-            "backends",
-            "distributions",
-            "fft",
-            "func",
-            "library",
-            "nn",
-            "optim",
-            "profiler",
-            "serialization",
-            "signal",
-            "special",
-            "testing",
-            "utils",
-            "viz",
-        )
+_LATER: dict[str, str | None] = dict.fromkeys(
+    (
+        "accelerator",
+        "amp",
+        "as_torch",
+        "backends",
+        "distributions",
+        "fft",
+        "func",
+        "library",
+        "nn",
+        "optim",
+        "package",
+        "profiler",
+        "serialization",
+        "signal",
+        "special",
+        "testing",
+        "utils",
+        "viz",
     )
-    | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
-    | {"install_as_torch": "as_torch"}
-)
+) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+_LATER["install_as_torch"] = "as_torch"
 _LATER |= dict.fromkeys(
     (
         "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",

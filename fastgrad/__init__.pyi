@@ -204,6 +204,7 @@ from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
+from fastgrad import package as package
 pairwise_distance: _Planned
 pi: _float
 prelu: _Planned

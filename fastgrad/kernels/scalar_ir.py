@@ -8,9 +8,11 @@ it there.
 
 Note [Rare calls]: a branch with a call would keep LLVM from vectorising a loop. But a call whose function
 names masked vector variants (attribute ``vector-function-abi-variant``) is vectorised as a call of a
-variant; ours returns at once if no lane is set, and calls libm for every lane otherwise. Since only the
-attribute names them, the variants would be deleted before the vectoriser looks for them; so each function
-refers to the next one as its "personality", which means nothing for functions that do not unwind.
+variant; ours looks whether a lane is set, and calls libm for every lane then. It is inlined after the
+vectoriser has run, so that the usual turn of a loop has no call, around which no vector register keeps
+what it holds. Since only the attribute names them, the variants would be deleted before the vectoriser
+looks for them; so each function refers to the next one as its "personality", which means nothing for
+functions that do not unwind.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from llvmlite import ir
 from llvmlite.ir.values import FunctionAttributes
 from numba import njit, types
 from numba.extending import intrinsic
+
+from fastgrad.native.build.machine_code import INLINED_LATE
 
 FLAGS: dict[str, Any] = {
     "forceinline": True, "error_model": "numpy",
@@ -275,28 +279,42 @@ class _RareAttributes(FunctionAttributes):
 
 
 def _masked_variant(module, libm, width, name, narrower):
-    """Define ``name(x, mask)``: libm's function of all lanes if the mask has any, else x."""
+    """Define ``name(x, mask)``: libm's function of all lanes if the mask has any, else x. Only the former is a call."""
     vector = ir.VectorType(libm.function_type.return_type, width)
     bits = ir.IntType(width)
     mask = ir.VectorType(ir.IntType(1), width)
     variant = ir.Function(module, ir.FunctionType(vector, [vector, mask]), name)
     variant.linkage = "linkonce_odr"
-    variant.attributes.add("noinline")
+    variant.attributes.add("alwaysinline")
     variant.attributes.add("nounwind")
     variant.attributes.personality = narrower
     x, mask = variant.args
     builder = ir.IRBuilder(variant.append_basic_block("entry"))
-    entry, value = builder.block, x
+    entry = builder.block
     with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(mask, bits), bits(0)), likely=False):
-        for lane in map(ir.IntType(32), range(width)):
-            called = builder.call(libm, [builder.extract_element(x, lane)])
-            value = builder.insert_element(value, called, lane)
+        value = builder.call(_of_all_lanes(module, libm, vector, f"{name}_lanes"), [x])
         last = builder.block
     result = builder.phi(vector)
     result.add_incoming(x, entry)
     result.add_incoming(value, last)
     builder.ret(result)
     return variant
+
+
+def _of_all_lanes(module, libm, vector, name):
+    """Define libm's function of each lane of a vector."""
+    function = ir.Function(module, ir.FunctionType(vector, [vector]), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    (x,) = function.args
+    value = x
+    for lane in map(ir.IntType(32), range(vector.count)):
+        called = builder.call(libm, [builder.extract_element(x, lane)])
+        value = builder.insert_element(value, called, lane)
+    builder.ret(value)
+    return function
 
 
 def rare_call_of(name):
@@ -312,7 +330,7 @@ def rare_call_of(name):
             libm = module.globals.get(libm_name) or ir.Function(module, function_type, libm_name)
             variant, names = None, []
             for width in (2, 4, 8, 16):
-                variant = _masked_variant(module, libm, width, f"{rare_name}_x{width}", variant)
+                variant = _masked_variant(module, libm, width, f"{INLINED_LATE}{rare_name}_x{width}", variant)
                 names.append(f"_ZGV_LLVM_M{width}v_{rare_name}({variant.name})")
             rare = ir.Function(module, function_type, rare_name)
             rare.linkage = "linkonce_odr"

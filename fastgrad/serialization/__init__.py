@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
-from fastgrad.functions.storage import Storage
-from fastgrad.places import device
 from fastgrad.serialization import archive, restricted, tensors
 from fastgrad.serialization.files import is_path, replacing
+from fastgrad.serialization.placement import Placement, placement_of
 from fastgrad.serialization.restricted import (
     add_safe_globals,
     clear_safe_globals,
@@ -139,7 +137,7 @@ def load(
     _need_pickle("load", pickle_module)
     if mmap:
         raise NotImplementedError("load(): mmap=True is not supported; leave it off")
-    placement = _placement(map_location)
+    placement = placement_of(map_location)
     if is_path(f):
         if os.fspath(f).endswith(tensors.SUFFIX):  # type: ignore[arg-type]
             return tensors.load_file(f, placement)  # type: ignore[arg-type]
@@ -154,7 +152,7 @@ def load(
     return _load(f, placement, weights_only is not False)  # type: ignore[arg-type]
 
 
-def _load(file: IO[bytes], placement: archive.Placement, weights_only: bool) -> Any:
+def _load(file: IO[bytes], placement: Placement, weights_only: bool) -> Any:
     if not weights_only:
         return archive.read(file, placement, _load_anything)
     try:
@@ -179,46 +177,3 @@ def _need_pickle(name: str, module: Any) -> None:
         raise NotImplementedError(
             f"{name}(): pickle_module={getattr(module, '__name__', module)} is not supported; leave it out"
         )
-
-
-# --- where tensors go ------------------------------------------------------------------------------------------
-
-
-def _placement(map_location: Any) -> archive.Placement:
-    if map_location is None:
-        return _restored
-    if isinstance(map_location, dict):
-        return lambda storage, location: _restored(storage, str(map_location.get(location, location)))
-    if isinstance(map_location, (str, device)):
-        return lambda storage, location: _restored(storage, str(map_location))
-    if callable(map_location):
-        return functools.partial(_asked, map_location)
-    raise TypeError(
-        f"load(): expected map_location to be None, a device, its name, a dict or a callable, but got "
-        f"{type(map_location).__name__}"
-    )
-
-
-def _asked(function: Callable[..., Any], storage: Storage, location: str) -> Storage:
-    found = function(storage, location)
-    if found is None:
-        return _restored(storage, location)
-    if type(found) is not Storage:
-        raise TypeError(
-            f"load(): map_location must return the storage that it got, or None, but returned {type(found).__name__}"
-        )
-    return found
-
-
-def _restored(storage: Storage, location: str) -> Storage:
-    if location == "cpu":
-        return storage
-    try:
-        where = device(location)
-        where.code  # noqa: B018 - raises if there is none
-    except RuntimeError as error:
-        raise RuntimeError(
-            f"don't know how to restore data location of a storage (tagged with {location}): there is no such device "
-            "here; map_location='cpu' loads it to the CPU"
-        ) from error
-    return Storage(storage.flat.to(device=where))

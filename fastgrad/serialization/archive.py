@@ -13,22 +13,20 @@ import contextlib
 import io
 import os
 import pickle
-import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import IO, Any
 
 from fastgrad import dtypes
 from fastgrad.functions.storage import Storage
 from fastgrad.native.contracts.element_types import SUPPORTED_DTYPES
+from fastgrad.serialization.parts import PACKAGE_MARK, Parts, damage_reported
+from fastgrad.serialization.placement import Placement
 
 VERSION = "1"
 _VERSION_ENTRY, _OBJECT_ENTRY, _DATA = "version", "data.pkl", "data/"
 _DTYPES = {dtypes.of_code(code).name: dtypes.of_code(code) for code in SUPPORTED_DTYPES}
 _MAGIC = b"PK\x03\x04"
-
-Placement = Callable[[Storage, str], Storage]
-"""From a memory on the CPU and the name of the device where it was, the memory where it shall be."""
 
 
 class _Pickler(pickle.Pickler):
@@ -90,43 +88,26 @@ def read(file: IO[bytes], placement: Placement, load: Callable[[bytes, Callable[
             "in .safetensors"
         )
     with contextlib.ExitStack() as stack:
-        with _damage_reported():
+        with damage_reported():
             archive = stack.enter_context(zipfile.ZipFile(file))
         reader = _Reader(archive, size, placement)
         return load(reader.read(_OBJECT_ENTRY), reader.persistent_load)
 
 
-@contextlib.contextmanager
-def _damage_reported() -> Iterator[None]:
-    """Turn what `zipfile` raises for a damaged archive into one exception."""
-    try:
-        yield
-    except (
-        zipfile.BadZipFile,
-        struct.error,
-        ValueError,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        EOFError,
-    ) as e:
-        raise RuntimeError(
-            f"the file is corrupted: {e}. It may not have been written or transferred to its end, or was changed since."
-        ) from e
-
-
 class _Reader:
-    """The parts of an archive, read when they are asked for. None is trusted to have the size that it says."""
+    """The object and the memories of an archive, read when they are asked for."""
 
     def __init__(self, archive: zipfile.ZipFile, size: int, placement: Placement) -> None:
-        self.archive = archive
+        self.parts = Parts(archive, size)
         self.placement = placement
         self.storages: dict[str, Storage] = {}
-        self.entries = {info.filename: info for info in archive.infolist()}
-        with _damage_reported():
-            if sum(info.file_size for info in archive.infolist()) > size:
-                raise ValueError("its parts are larger than the whole")
-        if any(name.endswith("/data.pkl") for name in self.entries):
+        names = self.parts.names()
+        if any(name.endswith(PACKAGE_MARK) for name in names):
+            raise pickle.UnpicklingError(
+                "the file is a package, which holds code: fastgrad.package.PackageImporter opens it, and importing "
+                "from it runs that code; use it for packages that you trust"
+            )
+        if any(name.endswith("/data.pkl") for name in names):
             raise pickle.UnpicklingError(
                 "the file was written by torch.save, whose format fastgrad does not read; in PyTorch, save the tensors "
                 "with safetensors.torch.save_file and load that file"
@@ -139,16 +120,7 @@ class _Reader:
             )
 
     def read(self, name: str) -> bytes:
-        with _damage_reported():
-            return self.archive.read(self.entry(name))
-
-    def entry(self, name: str) -> zipfile.ZipInfo:
-        if name not in self.entries:
-            raise ValueError(f"it has no part {name!r}")
-        info = self.entries[name]
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            raise ValueError(f"its part {name!r} is compressed")
-        return info
+        return self.parts.read(name)
 
     def persistent_load(self, pid: Any) -> Storage:
         """The memory that a persistent id means, read at its first occurrence."""
@@ -162,22 +134,9 @@ class _Reader:
                 raise pickle.UnpicklingError(
                     f"storage {key!r} is of the dtype {dtype_name!r}, which is not supported"
                 )
-            self.storages[key] = self.placement(self.fill(_DTYPES[dtype_name], key, count), location)
+            filled = self.parts.storage(_DATA + key, _DTYPES[dtype_name], count)
+            self.storages[key] = self.placement(filled, location)
         found = self.storages[key]
         if (found.flat.dtype.name, found.flat.numel()) != (dtype_name, count):
             raise pickle.UnpicklingError(f"two descriptions of storage {key!r} differ")
         return found
-
-    def fill(self, dtype: dtypes.dtype, key: str, count: int) -> Storage:
-        """New memory with the bytes of a part."""
-        with _damage_reported():
-            info = self.entry(_DATA + key)
-            if info.file_size != count * dtype.itemsize:
-                raise ValueError(
-                    f"storage {key!r} has {info.file_size} bytes instead of {count} elements of {dtype.itemsize}"
-                )
-            storage = Storage.empty(dtype, count)
-            with self.archive.open(info) as source:
-                if source.readinto(storage.buffer) != info.file_size:  # type: ignore[attr-defined]
-                    raise ValueError(f"storage {key!r} ends early")
-        return storage

@@ -15,8 +15,8 @@ from fastgrad.functions.creation import empty
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.storage import Storage
-from fastgrad.serialization.archive import Placement
 from fastgrad.serialization.files import replacing
+from fastgrad.serialization.placement import Placement
 from fastgrad.tensor import Tensor
 
 SUFFIX = ".safetensors"

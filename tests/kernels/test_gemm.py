@@ -50,7 +50,7 @@ def run(kernel, dtype, **values):
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)(frame.ctypes.data)
 
 
-def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False):
+def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False, laid_out=False):
     m, k = a.shape
     n = b.shape[1]
     if by_panels:
@@ -66,15 +66,16 @@ def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False)
     run(
         GEMM, out.dtype, out=out.ctypes.data, a=a.ctypes.data, b=b.ctypes.data, m=m, n=n, k=k, batch=1, row_out=n,
         row_a=lda, a_by_columns=a_by_columns, row_b=ldb, b_by_columns=b_by_columns, b_in_panels=by_panels,
+        laid_out=laid_out,
     )  # fmt: skip
 
 
-def check(m, n, k, dtype, a_by_columns, b_by_columns, by_panels=False):
+def check(m, n, k, dtype, a_by_columns, b_by_columns, **layout):
     rng = np.random.default_rng(m * 10007 + n * 101 + k)
     a, lda = framed(rng, m, k, dtype, a_by_columns)
     b, ldb = framed(rng, k, n, dtype, b_by_columns)
     memory = np.full(m * n + 64, 7.0, dtype)
-    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns, by_panels)
+    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns, **layout)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     bound = 16 * np.finfo(dtype).eps * (np.abs(wide_a) @ np.abs(wide_b))
     assert (np.abs(memory[32 : 32 + m * n].reshape(m, n) - wide_a @ wide_b) <= bound).all()
@@ -90,6 +91,7 @@ def test_where_paths_change(size, dtype, a_by_columns, b_by_columns):
     check(*size, dtype, a_by_columns, b_by_columns)
 
 
+@pytest.mark.parametrize("layout", ["by_panels", "laid_out"])
 @pytest.mark.skipif(
     not wide_tiles(), reason="no processor on which matrices are laid out in panels for products"
 )
@@ -104,8 +106,8 @@ def test_where_paths_change(size, dtype, a_by_columns, b_by_columns):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("b_by_columns", [False, True])
 @pytest.mark.parametrize("a_by_columns", [False, True])
-def test_with_panels(size, dtype, a_by_columns, b_by_columns):
-    check(*size, dtype, a_by_columns, b_by_columns, by_panels=True)
+def test_laid_out(size, dtype, a_by_columns, b_by_columns, layout):
+    check(*size, dtype, a_by_columns, b_by_columns, **{layout: True})
 
 
 @settings(max_examples=150, deadline=None)

@@ -56,15 +56,21 @@ def unit(kernel: str, dtype: int) -> list[Export]:
     return [Export("probe", njit(**options)(function))]
 
 
+def jumps_back(lines: list[str], jump: str = r"j\w+") -> list[tuple[int, int]]:
+    """The lines of the labels, and of the jumps to them, of which the labels come first."""
+    labels, found = {}, []
+    for end, line in enumerate(lines):
+        if label := re.match(r"(\.?L\w+):", line):
+            labels[label[1]] = end
+        elif (to := re.match(rf"\s+{jump}\s+(\.?L\w+)", line)) and to[1] in labels:
+            found.append((labels[to[1]], end))
+    return found
+
+
 def innermost_loops(text: str) -> Iterator[list[str]]:
     """What lies between a label and a jump back to it, with no such loop inside."""
     lines = text.splitlines()
-    labels, loops = {}, []
-    for end, line in enumerate(lines):
-        if found := re.match(r"(\.?L\w+):", line):
-            labels[found[1]] = end
-        elif (found := re.match(r"\s+j\w+\s+(\.?L\w+)", line)) and found[1] in labels:
-            loops.append((labels[found[1]], end))
+    loops = jumps_back(lines)
     for start, end in loops:
         if not any(start <= s and e <= end and (s, e) != (start, end) for s, e in loops):
             yield lines[start : end + 1]
@@ -140,6 +146,22 @@ def test_sums(dtype: int, name: str):
     text = assembly(unit("sum", dtype), named(name, features))
     found = arithmetic(hot(loop for loop in innermost_loops(text) if not stores(loop)))
     assert found == [register] * 4  # sums side by side, or one addition would wait for the other
+
+
+@EVERY_PROCESSOR
+@FLOATS
+def test_rare_calls_lie_beside_loops(dtype: int, name: str):
+    features, register, _ = PROCESSORS[name]
+    lines = assembly(unit("sin", dtype), named(name, features)).splitlines()
+    turn = usual_turn(lines)
+    assert set(arithmetic(turn)) == {register}
+    assert any("inlined_late_vecmath_rare_sin" in line for line in lines)
+    assert not any("call" in line for line in turn)
+
+
+def usual_turn(lines: list[str]) -> list[str]:
+    """The hot loop, without what lies behind its jump back: that one depends on something."""
+    return hot(lines[start:end] for start, end in jumps_back(lines, r"j(?!mp)\w+"))
 
 
 @EVERY_PROCESSOR

@@ -28,7 +28,8 @@ from fastgrad.kernels.cpu.conv_planes import (
     planes_at,
     round_up,
 )
-from fastgrad.kernels.cpu.micro import lane_sums, tile_shape
+from fastgrad.kernels.cpu.lane_sums import lane_sums
+from fastgrad.kernels.cpu.micro import tile_shape
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.native.base.intrinsics import advance, caster, memset, nth, stack_words, words
 from fastgrad.native.contracts.record import Part

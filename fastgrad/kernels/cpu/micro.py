@@ -65,6 +65,7 @@ def tile(
     indirect: bool = False,
     accumulate: bool = False,
     bounded: bool = False,
+    padded: bool = False,
 ) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
@@ -72,7 +73,8 @@ def tile(
     `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
 
     With `bounded` two more arguments follow, ``columns, accumulate``: memory beyond so many columns is neither read
-    nor written, and whether the product is added is known only now.
+    nor written, and whether the product is added is known only now. If `padded`, `b` is read beyond them nevertheless:
+    a load that leaves lanes out takes a turn of what multiplies.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -89,17 +91,15 @@ def tile(
             inside = _masks(builder, bounds[0], vectors, width)
         for at in at_c:  # what is written at the end is on its way from memory while the loop runs
             for v in range(vectors):
-                _prefetch_to_write(builder, builder.gep(at, [_LL64(v * width)]))
+                _prefetch(builder, builder.gep(at, [_LL64(v * width)]), to_write=True)
 
         def step(i: Any, sums: list[Any]) -> list[Any]:
-            at_b = builder.gep(
-                b, [builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)]
-            )
-            columns = (
-                _load_inside(builder, at_b, inside, vector, size)
-                if bounded
-                else _load_row(builder, at_b, vectors, vector, size)
-            )
+            place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
+            at_b = builder.gep(b, [place])
+            if bounded and not padded:
+                columns = _load_inside(builder, at_b, inside, vector, size)
+            else:
+                columns = _load_row(builder, at_b, vectors, vector, size)
             at_a = builder.gep(a, [builder.mul(i, col_a)])
             fresh = []
             for r in range(rows):
@@ -119,7 +119,7 @@ def tile(
                 row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
                 _store_inside(builder, at, row, inside, size)
             else:
-                _store_row(builder, at, row, vector, width, size)
+                store_row(builder, at, row, vector, width, size)
         return _context.get_dummy_value()
 
     places = types.CPointer(types.int64) if indirect else types.int64
@@ -168,12 +168,23 @@ def load_vector(builder: Any, at: Any, vector: Any, align: int) -> Any:
     return value
 
 
-def _prefetch_to_write(builder: Any, at: Any) -> None:
-    name, flags = "llvm.prefetch.p0", (1, 3, 1)  # to write, to the first level, data
+def _prefetch(builder: Any, at: Any, to_write: bool) -> None:
+    name, flags = "llvm.prefetch.p0", (int(to_write), 3, 1)  # to the first level, data
     place = builder.bitcast(at, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [place.type, _LL32, _LL32, _LL32])
     function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
     builder.call(function, [place, *(_LL32(flag) for flag in flags)])
+
+
+@intrinsic
+def prefetch(context: Any, at: Any) -> Any:
+    """Ask for the line of the cache that will be read soon; nothing happens where there is no memory."""
+
+    def emit(inner: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        _prefetch(builder, args[0], to_write=False)
+        return inner.get_dummy_value()
+
+    return types.void(at), emit
 
 
 def _load_row(builder: Any, at: Any, vectors: int, vector: Any, align: int, given: bool = True) -> list[Any]:
@@ -184,7 +195,7 @@ def _load_row(builder: Any, at: Any, vectors: int, vector: Any, align: int, give
     return [load_vector(builder, place, vector, align) for place in places]
 
 
-def _store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int, align: int) -> None:
+def store_row(builder: Any, at: Any, values: list[Any], vector: Any, width: int, align: int) -> None:
     for v, value in enumerate(values):
         target = builder.bitcast(builder.gep(at, [_LL64(v * width)]), vector.as_pointer())
         builder.store(value, target).align = align
@@ -198,9 +209,13 @@ def _truths(builder: Any, truth: Any, width: int) -> Any:
 
 
 def _masks(builder: Any, columns: Any, vectors: int, width: int) -> list[Any]:
-    """Which lanes of neighbouring vectors belong to the first `columns` elements."""
-    indices = ir.VectorType(_LL64, width)
-    bound = splat(builder, columns, indices, width)
+    """Which lanes of neighbouring vectors belong to the first `columns` elements.
+
+    The lanes are numbered in 32 bits: a comparison of wider ones comes in halves, which a loop would join each time.
+    """
+    indices, most = ir.VectorType(_LL32, width), _LL64(vectors * width)
+    clamped = builder.select(builder.icmp_signed("<", columns, most), columns, most)
+    bound = splat(builder, builder.trunc(clamped, _LL32), indices, width)
     return [
         builder.icmp_signed("<", ir.Constant(indices, [v * width + k for k in range(width)]), bound)
         for v in range(vectors)
@@ -276,15 +291,21 @@ def tiled_product(rows: int, width: int, dtype: int, accumulate: bool = False) -
     return product
 
 
-def _bounded_strip(rows: int, width: int, dtype: int) -> Any:
-    """An inlined function that computes `rows` rows of the product, however many columns there are."""
-    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True) for vectors in (2, 1))
+def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> Any:
+    """An inlined function that computes `rows` rows of the product, however many columns there are.
+
+    If `padded`, `b` has whole vectors of columns.
+    """
+    whole = tile(rows, 2, width, dtype, bounded=True, padded=True)
+    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True, padded=padded) for vectors in (2, 1))
 
     @njit(**INLINE)
     def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate):  # type: ignore[no-untyped-def]
         for j in range(0, n, 2 * width):
             at_b, at_c = advance(b, j), advance(c, j)
-            if n - j > width:
+            if n - j >= (width + 1 if padded else 2 * width):
+                whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+            elif n - j > width:
                 wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
             else:
                 narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
@@ -292,14 +313,15 @@ def _bounded_strip(rows: int, width: int, dtype: int) -> Any:
     return strip
 
 
-def bounded_product(dtype: int) -> Any:
+def bounded_product(dtype: int, padded: bool = False) -> Any:
     """``product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate)`` for matrices of any size.
 
     Strides are as in `tiled_product`; the product is written to `c`, or added to it if `accumulate` is not 0. Longer
-    inner sums than `PANEL` are added in blocks, which keeps them accurate.
+    inner sums than `PANEL` are added in blocks, which keeps them accurate. If `padded`, `b` has whole vectors of
+    columns.
     """
     width = lanes(dtype)
-    by_8, by_4, by_2, by_1 = (_bounded_strip(rows, width, dtype) for rows in (8, 4, 2, 1))
+    by_8, by_4, by_2, by_1 = (bounded_strip(rows, width, dtype, padded) for rows in (8, 4, 2, 1))
 
     @njit(**KERNEL)
     def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
@@ -342,7 +364,7 @@ def transposed_product(dtype: int) -> Any:
     """
     element, width = ELEMENTS[dtype], lanes(dtype)
     pointer, memory = element.pointer, stack_words(PANEL * 2 * width * element.scalar.bitwidth // 64)
-    several, transpose = bounded_product(dtype), _transpose(dtype)
+    several, transpose = bounded_product(dtype, padded=True), _transpose(dtype)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
@@ -403,7 +425,7 @@ def transposing(width: int, dtype: int, *, bounded: bool = False, scaled: bool =
         for r, value in enumerate(_transposed(builder, values)):
             at = builder.gep(target, [builder.mul(row_target, _LL64(r))])
             result = builder.fmul(value, factors[0]) if scaled else value
-            _store_row(builder, at, [result], vector, width, size)
+            store_row(builder, at, [result], vector, width, size)
         return _context.get_dummy_value()
 
     i64 = types.int64
@@ -463,69 +485,6 @@ def shuffle(builder: Any, a: Any, b: Any, mask: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_LL32, len(mask)), mask))
 
 
-def lane_sums(rows: int, vectors: int, width: int, dtype: int) -> Any:
-    """An inlined function that adds ``rows x vectors`` inner products, over stretches of some images, to `c`.
-
-    ``sums(a, row_a, image_a, b, places, image_b, n, images, c)``: row r of `a` begins at ``r * row_a``, row v of `b` at
-    ``places[v]``; both are `n` long, a multiple of the vector's width, and go on in several images. The sum of rows r
-    and v is added to ``c[v * rows + r]``.
-    """
-    scalar = types.float32 if dtype == FLOAT32 else types.float64
-    element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
-    size = 4 if dtype == FLOAT32 else 8
-    vector = ir.VectorType(element, width)
-    pointer = types.CPointer(scalar)
-
-    @intrinsic
-    def compute(
-        context: Any,
-        a: Any,
-        row_a: Any,
-        image_a: Any,
-        b: Any,
-        places: Any,
-        image_b: Any,
-        n: Any,
-        images: Any,
-        c: Any,
-    ) -> Any:
-        def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            a, row_a, image_a, b, places, image_b, n, images, c = args
-            fma = fused_multiply_add(builder.module, vector)
-            starts = [builder.load(builder.gep(places, [_LL64(v)])) for v in range(vectors)]
-            offsets = [builder.mul(row_a, _LL64(r)) for r in range(rows)]
-
-            def image(i: Any, sums: list[Any]) -> list[Any]:
-                from_a, from_b = builder.mul(i, image_a), builder.mul(i, image_b)
-                at_a = [builder.gep(a, [builder.add(from_a, offset)]) for offset in offsets]
-                at_b = [builder.gep(b, [builder.add(from_b, start)]) for start in starts]
-
-                def pixels(j: Any, sums: list[Any]) -> list[Any]:
-                    x = [load_vector(builder, builder.gep(at, [j]), vector, size) for at in at_b]
-                    fresh = []
-                    for r in range(rows):  # one vector of `a` at a time: there are no registers for more
-                        y = load_vector(builder, builder.gep(at_a[r], [j]), vector, size)
-                        fresh += [builder.call(fma, [y, x[v], sums[r * vectors + v]]) for v in range(vectors)]
-                    return fresh
-
-                return counted(builder, n, width, sums, pixels)
-
-            sums = counted(builder, images, 1, [ir.Constant(vector, [0.0] * width)] * (rows * vectors), image)
-            for v in range(vectors):
-                totals = _add_lanes(builder, sums[v::vectors])
-                for k, total in enumerate(totals):
-                    at = builder.gep(c, [_LL64(v * rows + k * total.type.count)])
-                    before = load_vector(builder, at, total.type, size)
-                    _store_row(builder, at, [builder.fadd(before, total)], total.type, total.type.count, size)
-            return _context.get_dummy_value()
-
-        i64 = types.int64
-        places_type = types.CPointer(i64)
-        return types.void(pointer, i64, i64, pointer, places_type, i64, i64, i64, pointer), emit
-
-    return compute
-
-
 def _maybe_counted(builder: Any, count: Any, carried: list[Any], body: Any) -> list[Any]:
     """As `counted` by ones, for a count that may be 0: what is carried stays then."""
     before = builder.block
@@ -566,24 +525,3 @@ def counted(builder: Any, count: Any, step: int, carried: list[Any], body: Any) 
     builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
     builder.position_at_end(done)
     return fresh
-
-
-def _add_lanes(builder: Any, vectors: list[Any]) -> list[Any]:
-    """The sum of the lanes of each of a power of two of vectors, in order, in as few vectors as hold them."""
-    partial = vectors[0].type.count
-    while partial > 1:
-        pairs = (
-            list(zip(vectors[::2], vectors[1::2], strict=True)) if len(vectors) > 1 else [(vectors[0],) * 2]
-        )
-        lanes = vectors[0].type.count if len(vectors) > 1 else vectors[0].type.count // 2
-        vectors = [
-            builder.fadd(*(
-                builder.shuffle_vector(
-                    a, b, ir.Constant(ir.VectorType(_LL32, lanes), [2 * k + odd for k in range(lanes)])
-                )
-                for odd in (0, 1)
-            ))
-            for a, b in pairs
-        ]  # fmt: skip
-        partial //= 2
-    return vectors

@@ -1,12 +1,13 @@
 """Products with a matrix that many tiles share: it is laid out once, by panels of columns.
 
 A panel is `PANEL_COLUMNS` columns wide, its rows follow each other, and so do the panels. Tiles then read neighbouring
-memory, where the rows of a wide matrix would lie in few places of the cache. The last panel may be filled in part.
+memory, where the rows of a wide matrix would lie in few places of the cache. Zeros fill up the last panel.
 
 Note [Large products]: rows of the left operand go through all panels in strips of `STRIP_ROWS`, which the second level
 of the cache holds, and the inner dimension in blocks, of which a panel's stays in the first level while the strip runs
-over it. What lies by columns is copied, a block of a strip at a time, as tiles read neighbouring rows. A tile keeps its
-sums in registers, so all that memory has to give is a few bytes for a hundred multiplications.
+over it. A block of a strip is laid out first, in the order in which tiles read it: the rows of a matrix whose width is
+a power of two would otherwise meet in the same few places of the first level. A tile keeps its sums in registers, so
+all that memory has to give is a few bytes for a hundred multiplications.
 """
 
 from __future__ import annotations
@@ -16,21 +17,33 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.cpu.gemm import by_frame, matrix_product, over_batch
-from fastgrad.kernels.cpu.micro import PANEL, bounded_product, lanes, transposing
+from fastgrad.kernels.cpu.micro import bounded_product, bounded_strip, lanes, prefetch, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
-from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS, STRIP_ROWS
+from fastgrad.native.contracts.frames.matrices import (
+    PANEL_COLUMNS,
+    STRIP_ROWS,
+)
 
 ROWS_TOGETHER = 32  # rows that are read side by side, each of a page of its own
-STRIP_WORDS = 4096
-"""Words of the stack for a block of a strip that lies by columns."""
+AHEAD = 12  # rows that are asked for before they are copied: what is far apart no processor foresees
+TILE_ROWS = 8  # of a tile of a large product
+SQUARE = 4  # rows and columns of what is transposed in registers where a strip is laid out
+GAP = 16  # elements between the tiles of a strip: those of a power of two would meet in the same places of the cache
+STRIP_BYTES = 1 << 17  # of a block of a strip
+STRIP_WORDS = STRIP_BYTES // 8 + STRIP_ROWS // TILE_ROWS * GAP
+COLUMNS_TOGETHER = (
+    4 * PANEL_COLUMNS
+)  # that are laid out side by side: of short pieces of rows each would be a miss
+PANEL_WORDS = STRIP_BYTES // STRIP_ROWS * COLUMNS_TOGETHER // 8
 
 
-def _line(length: int) -> Any:
-    """An inlined function that copies n neighbours, and that many, the usual case, by whole vectors."""
+def _line(length: int, dtype: int) -> Any:
+    """An inlined function that copies n neighbours to a line: the usual case, a whole one, by whole vectors."""
+    zero = ELEMENTS[dtype].constant(0)
 
     @njit(**INLINE)
     def copy(to, at, n):  # type: ignore[no-untyped-def]
@@ -40,6 +53,8 @@ def _line(length: int) -> Any:
         else:
             for j in range(n):
                 to[j] = at[j]
+            for j in range(n, length):
+                to[j] = zero
 
     return copy
 
@@ -80,30 +95,71 @@ def _transpose(dtype: int) -> Any:
     return transpose
 
 
-def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Matrices by panels of their columns."""
-    pointer, transpose, line = ELEMENTS[dtype].pointer, _transpose(dtype), _line(PANEL_COLUMNS)
+def _panel_of_columns(dtype: int) -> Any:
+    """An inlined function ``pack(target, source, row, n, k)``: a panel of n rows of the transpose, `row` apart."""
+    transpose, zero = _transpose(dtype), ELEMENTS[dtype].constant(0)
 
     @njit(**INLINE)
-    def copy(target, source, row, n, k):  # type: ignore[no-untyped-def]
+    def pack(target, source, row, n, k):  # type: ignore[no-untyped-def]
+        transpose(target, source, row, n, k)
         for p in range(k):
+            for j in range(n, PANEL_COLUMNS):
+                target[p * PANEL_COLUMNS + j] = zero
+
+    return pack
+
+
+def _panel_of_rows(dtype: int) -> Any:
+    """The same of a matrix whose rows, k of them and n long, are `row` apart."""
+    line = _line(PANEL_COLUMNS, dtype)
+
+    @njit(**INLINE)
+    def pack(target, source, row, n, k):  # type: ignore[no-untyped-def]
+        for p in range(k):
+            prefetch(advance(source, (p + AHEAD) * row))
+            prefetch(advance(source, (p + AHEAD) * row + n - 1))
             line(advance(target, p * PANEL_COLUMNS), advance(source, p * row), n)
+
+    return pack
+
+
+def _panels(dtype: int) -> Any:
+    """``lay_out(panels, step, x, row, by_columns, n, k)``: n columns by panels, which begin `step` elements apart."""
+    of_columns, of_rows = _panel_of_columns(dtype), _panel_of_rows(dtype)
+
+    @njit(**KERNEL)
+    def lay_out(panels, step, x, row, by_columns, n, k):  # type: ignore[no-untyped-def]
+        if by_columns:
+            for j in range(0, n, PANEL_COLUMNS):
+                target, columns = advance(panels, j // PANEL_COLUMNS * step), min(PANEL_COLUMNS, n - j)
+                of_columns(target, advance(x, j * row), row, columns, k)
+        else:
+            for p in range(0, k, ROWS_TOGETHER):
+                rows = min(ROWS_TOGETHER, k - p)
+                for j in range(0, n, PANEL_COLUMNS):
+                    target = advance(panels, j // PANEL_COLUMNS * step + p * PANEL_COLUMNS)
+                    of_rows(target, advance(x, p * row + j), row, min(PANEL_COLUMNS, n - j), rows)
+
+    return lay_out
+
+
+def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """Matrices by panels of their columns."""
+    pointer, lay_out = ELEMENTS[dtype].pointer, _panels(dtype)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.panels(frame)
-        out, x = pointer(f.out), pointer(f.x)
+        out, x, panel = pointer(f.out), pointer(f.x), f.k * PANEL_COLUMNS
         for i in range(f.batch):
-            whole, matrix = advance(out, i * f.panels * f.k * PANEL_COLUMNS), advance(x, i * f.step)
-            if f.by_columns:
-                for j in range(0, f.n, PANEL_COLUMNS):
-                    at, n = advance(matrix, j * f.row), min(PANEL_COLUMNS, f.n - j)
-                    transpose(advance(whole, j * f.k), at, f.row, n, f.k)
-            else:
-                for p in range(0, f.k, ROWS_TOGETHER):
-                    rows = min(ROWS_TOGETHER, f.k - p)
-                    for j in range(0, f.n, PANEL_COLUMNS):
-                        at, n = advance(matrix, p * f.row + j), min(PANEL_COLUMNS, f.n - j)
-                        copy(advance(whole, j * f.k + p * PANEL_COLUMNS), at, f.row, n, rows)
+            lay_out(
+                advance(out, i * f.panels * panel),
+                panel,
+                advance(x, i * f.step),
+                f.row,
+                f.by_columns,
+                f.n,
+                f.k,
+            )
 
     return run, KERNEL
 
@@ -113,12 +169,14 @@ def product(kernel: Any, dtype: int, layout_class: int) -> Builder:
     general = by_frame(matrix_product(dtype))
     if dtype not in WIDE or not lanes(dtype):
         return over_batch(general, dtype)
-    shared = _large_product(dtype)
+    shared, single = _large_product(dtype), _product_of_a_strip(dtype)
 
     @njit(**INLINE)
     def either(f, c, a, b):  # type: ignore[no-untyped-def]
         if f.b_in_panels:
             shared(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.m, f.n, f.k)
+        elif f.laid_out:
+            single(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.row_b, f.b_by_columns, f.m, f.n, f.k)
         else:
             general(f, c, a, b)
 
@@ -145,7 +203,7 @@ def _through_panels(dtype: int) -> Any:
     The panels have `rows` rows; without vector registers for tiles `a` has to lie by rows.
     """
     if lanes(dtype):
-        tiles = bounded_product(dtype)
+        tiles = bounded_product(dtype, padded=True)
     else:
         general = matrix_product(dtype)
 
@@ -164,30 +222,130 @@ def _through_panels(dtype: int) -> Any:
 
 def _large_product(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
-    pointer, memory = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS)
-    depth = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
-    through, line = _through_panels(dtype), _line(STRIP_ROWS)
-
-    @njit(**INLINE)
-    def strip_by_columns(c, row_c, a, row_a, panels, m, n, k):  # type: ignore[no-untyped-def]
-        strip = pointer(memory())
-        for p in range(0, k, depth):
-            inner = min(depth, k - p)
-            for q in range(inner):
-                line(advance(strip, q * STRIP_ROWS), advance(a, (p + q) * row_a), m)
-            rows = advance(panels, p * PANEL_COLUMNS)
-            through(c, row_c, strip, 1, STRIP_ROWS, rows, k, m, n, inner, 1 if p > 0 else 0)
+    pointer, memory, depth = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS), _depth(dtype)
+    strip_of, tiles = _strip(dtype), _strip_by_panel(dtype)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, a_by_columns, panels, m, n, k):  # type: ignore[no-untyped-def]
+        strip = pointer(memory())
+        for p in range(0, k, depth):
+            inner, add = min(depth, k - p), 1 if p > 0 else 0
+            for i in range(0, m, STRIP_ROWS):
+                rows = min(STRIP_ROWS, m - i)
+                strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
+                for j in range(0, n, PANEL_COLUMNS):
+                    panel, at_c = advance(panels, j * k + p * PANEL_COLUMNS), advance(c, i * row_c + j)
+                    tiles(at_c, row_c, strip, panel, rows, min(PANEL_COLUMNS, n - j), inner, add)
+
+    return product
+
+
+def _product_of_a_strip(dtype: int) -> Any:
+    """``product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k)``, of few strips.
+
+    What few tiles share is laid out where they need it, `COLUMNS_TOGETHER` at a time: it never leaves the cache.
+    """
+    pointer, depth = ELEMENTS[dtype].pointer, _depth(dtype)
+    strip_memory, panel_memory = stack_scratch(STRIP_WORDS), stack_scratch(PANEL_WORDS)
+    strip_of, panels_of, tiles = _strip(dtype), _panels(dtype), _strip_by_panel(dtype)
+
+    @njit(**KERNEL)
+    def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
+        strip, panels = pointer(strip_memory()), pointer(panel_memory())
         for i in range(0, m, STRIP_ROWS):
-            rows, at_c = min(STRIP_ROWS, m - i), advance(c, i * row_c)
-            if a_by_columns:
-                strip_by_columns(at_c, row_c, advance(a, i), row_a, panels, rows, n, k)
-            else:
-                for p in range(0, k, PANEL):
-                    at_a, at_b = advance(a, i * row_a + p), advance(panels, p * PANEL_COLUMNS)
-                    inner = min(PANEL, k - p)
-                    through(at_c, row_c, at_a, row_a, 1, at_b, k, rows, n, inner, 1 if p > 0 else 0)
+            rows = min(STRIP_ROWS, m - i)
+            for p in range(0, k, depth):
+                inner, add = min(depth, k - p), 1 if p > 0 else 0
+                strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
+                for j in range(0, n, COLUMNS_TOGETHER):
+                    some, at_c = min(COLUMNS_TOGETHER, n - j), advance(c, i * row_c + j)
+                    at_b = advance(b, j * row_b + p if b_by_columns else p * row_b + j)
+                    panels_of(panels, inner * PANEL_COLUMNS, at_b, row_b, b_by_columns, some, inner)
+                    for q in range(0, some, PANEL_COLUMNS):
+                        panel, columns = advance(panels, inner * q), min(PANEL_COLUMNS, some - q)
+                        tiles(advance(at_c, q), row_c, strip, panel, rows, columns, inner, add)
+
+    return product
+
+
+def _depth(dtype: int) -> int:
+    """How much of the inner dimension a block of a strip holds."""
+    return STRIP_BYTES // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
+
+
+def _strip(dtype: int) -> Any:
+    """``lay_out(strip, a, row_a, a_by_columns, i, p, m, k)``: the block of `a` at row i and column p, m by k."""
+    by_rows, by_columns = _strip_of_rows(dtype), _strip_of_columns(dtype)
+
+    @njit(**INLINE)
+    def lay_out(strip, a, row_a, a_by_columns, i, p, m, k):  # type: ignore[no-untyped-def]
+        if a_by_columns:
+            by_columns(strip, advance(a, p * row_a + i), row_a, m, k)
+        else:
+            by_rows(strip, advance(a, i * row_a + p), row_a, m, k)
+
+    return lay_out
+
+
+def _strip_of_rows(dtype: int) -> Any:
+    """``pack(strip, a, row_a, m, k)``: m rows, k long each, by tiles of `TILE_ROWS`, their columns in order."""
+    move = transposing(SQUARE, dtype, scaled=False)
+
+    @njit(**INLINE)
+    def elements(target, source, row_a, begin, m, k):  # type: ignore[no-untyped-def]
+        for q in range(begin, k):
+            for r in range(m):
+                target[q * TILE_ROWS + r] = source[r * row_a + q]
+
+    @njit(**KERNEL)
+    def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
+        squares = k - k % SQUARE
+        for r in range(0, m, SQUARE):
+            target = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + r % TILE_ROWS)
+            source, rows = advance(a, r * row_a), min(SQUARE, m - r)
+            if rows == SQUARE:
+                for q in range(0, squares, SQUARE):
+                    move(advance(target, q * TILE_ROWS), TILE_ROWS, advance(source, q), row_a)
+            elements(target, source, row_a, squares if rows == SQUARE else 0, rows, k)
+
+    return pack
+
+
+def _strip_of_columns(dtype: int) -> Any:
+    """The same of a matrix that lies by columns, which are `row_a` apart."""
+    line, line_length = _line(TILE_ROWS, dtype), lanes(dtype)
+
+    @njit(**KERNEL)
+    def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
+        for q in range(k):
+            for r in range(0, m, line_length):
+                prefetch(advance(a, (q + AHEAD) * row_a + r))
+            for r in range(0, m, TILE_ROWS):
+                at = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + q * TILE_ROWS)
+                line(at, advance(a, q * row_a + r), min(TILE_ROWS, m - r))
+
+    return pack
+
+
+def _strip_by_panel(dtype: int) -> Any:
+    """``product(c, row_c, strip, panel, m, n, k, accumulate)``: of a strip and n columns of a panel, k rows of it."""
+    by_8, by_4, by_2, by_1 = (
+        bounded_strip(rows, lanes(dtype), dtype, padded=True) for rows in (TILE_ROWS, 4, 2, 1)
+    )
+
+    @njit(**KERNEL)
+    def product(c, row_c, strip, panel, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        r, of = 0, strip
+        while r + TILE_ROWS <= m:
+            by_8(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
+            r, of = r + TILE_ROWS, advance(of, TILE_ROWS * k + GAP)
+        if m & 4:
+            by_4(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
+            r, of = r + 4, advance(of, 4)
+        if m & 2:
+            by_2(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
+            r, of = r + 2, advance(of, 2)
+        if m & 1:
+            by_1(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
 
     return product

@@ -18,6 +18,9 @@ import llvmlite.binding as llvm
 EXPORTED = "fastgrad_"
 """What symbols begin with that other units, or other parts of the same, refer to."""
 
+INLINED_LATE = "inlined_late_"
+"""What names begin with of functions that are inlined last: calls of them are made where loops become vectors."""
+
 IN_PARTS = sys.platform == "linux"
 """Whether a unit may consist of several object files: those of other systems are not tried."""
 
@@ -81,6 +84,10 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, settings: Sett
     llvm.create_pass_builder(machine, options).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, options)
     )
+    if any(function.name.startswith(INLINED_LATE) for function in module.functions):
+        late = llvm.newpassmanagers.create_new_module_pass_manager()
+        late.add_always_inliner_pass()
+        late.run(module, llvm.create_pass_builder(machine, options))
 
 
 def emit(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> MachineCode:

@@ -9,6 +9,7 @@ from fastgrad.native.contracts.frames.matrices import (
     BY_COLUMNS,
     BY_MATRICES,
     BY_ROWS,
+    LAID_OUT_PRODUCT,
     LARGE_PRODUCT,
     PANEL_COLUMNS,
     SHARED_ROWS,
@@ -36,6 +37,7 @@ from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
 SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
+LAID_OUT_ROWS = 64  # of a part of a product whose operands are laid out
 MOST_PARTS = 16  # of a large product
 ONE, ZERO = 0x3FF << 52, 0  # bits of float64
 STRETCH = 512  # elements of a part of a vector to which stored columns are added: what is read of each
@@ -272,8 +274,8 @@ def in_panels(h):
 
 
 @native
-def wants_panels(dtype, device, m, n, k):
-    """Whether the right operand of a product is laid out for tiles, which then run at their full speed."""
+def is_laid_out(dtype, device, m, n, k):
+    """Whether the operands of a product are laid out for tiles, which then run at their full speed."""
     return (
         runtime().panel_products
         and device == HOST
@@ -281,22 +283,22 @@ def wants_panels(dtype, device, m, n, k):
         and not is_complex(dtype)
         and m >= SHARED_ROWS
         and n > 1
-        and m * n * k > LARGE_PRODUCT
+        and m * n * k > LAID_OUT_PRODUCT
     )
 
 
 @native
-def plan_parts(f, real):
+def plan_parts(f, real, laid_out):
     """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it.
 
     A large one of few rows is left to BLAS, whose bits depend on how many columns there are: it stays whole.
     """
     f.grain = SMALL_GRAIN
     large = f.m * f.n * f.k > LARGE_PRODUCT
-    if f.b_in_panels:
+    if laid_out:
         columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
-        by_rows = f.m >= min(f.n, 4 * STRIP_ROWS)
-        f.grain = STRIP_ROWS if by_rows else columns
+        by_rows = f.m >= (min(f.n, STRIP_ROWS) if f.b_in_panels else f.n)
+        f.grain = LAID_OUT_ROWS if by_rows else columns
         f.divided = BY_MATRICES if f.batch > 1 else BY_ROWS if by_rows else BY_COLUMNS
         return
     if (f.n == 1 and f.a_by_columns) or (f.m == 1 and not f.b_by_columns):
@@ -340,7 +342,9 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.k = ta.shape[r + 1]
     f.row_a = abs(row_a)
     f.a_by_columns = 1 if row_a < 0 else 0
-    f.b_in_panels = 1 if wants_panels(ta.dtype, ta.device, f.m, f.n, f.k) else 0
+    laid_out = is_laid_out(ta.dtype, ta.device, f.m, f.n, f.k)
+    f.b_in_panels = 1 if laid_out and f.m > STRIP_ROWS else 0  # shared by more tiles than a strip has
+    f.laid_out = 1 if laid_out and not f.b_in_panels else 0
     shared = b
     if f.b_in_panels:
         shared = lay_in_panels(b)
@@ -356,7 +360,7 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.step_b = tensor(shared).strides[0] if f.b_in_panels and r > 0 else batch_step(b)
     f.alpha = alpha
     f.beta = beta
-    plan_parts(f, is_floating(ta.dtype))
+    plan_parts(f, is_floating(ta.dtype), laid_out)
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
         return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)

@@ -9,18 +9,22 @@ BY_MATRICES, BY_ROWS, BY_COLUMNS = range(3)
 """What of a product is divided."""
 
 LARGE_PRODUCT = 1 << 25
-"""Multiply-adds up to which register tiles compute a product, and BLAS beyond."""
+"""Multiply-adds up to which register tiles compute a product of operands as they lie, and BLAS beyond."""
+
+LAID_OUT_PRODUCT = 1 << 23
+"""Multiply-adds beyond which both operands are worth laying out for register tiles, if there are `SHARED_ROWS`."""
 
 SHARED_ROWS = 16
-"""Rows of a large product from which its right operand is worth laying out in panels."""
+"""Rows of a product that share what is laid out of its right operand, at least."""
 
 PANEL_COLUMNS = 32
 """Columns of a panel of a matrix that is laid out once for many tiles to read."""
-STRIP_ROWS = 64
+STRIP_ROWS = 128
 """Rows of the other operand that go through all panels while the cache holds them."""
 
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
-# stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`). How it is divided, and
+# stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`), or both are laid out where
+# they are multiplied. How it is divided, and
 # into parts of a multiple of how many rows or columns, is decided with the sizes, as what each part costs beyond its
 # share depends on them. On a GPU, floats may be multiplied by a factor and added to what stands in `out`, times another
 # one: bits of float64. Elsewhere, these are one and zero.
@@ -28,7 +32,7 @@ GEMM = Frame(
     "gemm",
     out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
     row_out=stride(), row_a=stride(), a_by_columns=number(),
-    row_b=stride(), b_by_columns=number(), b_in_panels=number(),
+    row_b=stride(), b_by_columns=number(), b_in_panels=number(), laid_out=number(),
     batch=size(), step_out=stride(), step_a=stride(), step_b=stride(), divided=number(), grain=size(),
     alpha=number(), beta=number(),
     splits=(

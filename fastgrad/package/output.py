@@ -1,0 +1,72 @@
+"""The archive that a package is written into."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import zipfile
+from typing import IO, Any
+
+from fastgrad.package.mangling import is_mangled
+from fastgrad.package.records import need_inside
+from fastgrad.serialization.files import is_path, replacing
+
+_ROOT = "archive/"
+_FORMAT = "6\n"  # of PyTorch's archives; it reads those without as of another kind
+
+
+class Output:
+    """A zip archive being written. A path has the new file when all of it is written, and not before.
+
+    Parameters
+    ----------
+    f : str, PathLike or file object
+    """
+
+    def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
+        self._stack = contextlib.ExitStack()
+        target: Any = self._stack.enter_context(replacing(f)) if is_path(f) else f  # type: ignore[arg-type]
+        self._zip = self._stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
+        self._names: set[str] = set()
+        self.is_open = True
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def write(self, name: str, content: Any) -> None:
+        """Add a file, of text or bytes.
+
+        Raises
+        ------
+        AssertionError
+            If there is one of that name, or the name is of a module from a package.
+        ValueError
+            If the name leads out of the archive.
+        """
+        need_inside(name)
+        if name in self._names:
+            raise AssertionError(
+                f"Tried to write file '{name}', but it already exists in this archive; save it under another name, or "
+                "once"
+            )
+        if is_mangled(name):
+            raise AssertionError(
+                f"Tried to save a module of a package as '{name}', which is not allowed; save it under its name within "
+                "the package"
+            )
+        # An entry has the time of its ZipInfo, which is fixed: the same package gives the same bytes.
+        self._zip.writestr(zipfile.ZipInfo(_ROOT + name), content)
+        self._names.add(name)
+
+    def finish(self) -> None:
+        """Write the end of the archive."""
+        self.write(".data/version", _FORMAT)
+        self.write("byteorder", sys.byteorder)
+        self.is_open = False
+        self._stack.close()
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave no file at the path; a file object gets an archive with what was written, which is no package."""
+        self.is_open = False
+        self._stack.__exit__(type(error), error, error.__traceback__)

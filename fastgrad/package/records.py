@@ -1,0 +1,135 @@
+"""Where the files of a package are read from: a zip archive, or a directory that one was unpacked into."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.functions.storage import Storage
+from fastgrad.serialization.parts import PACKAGE_MARK, Parts, damage_reported
+
+EXTERN = PACKAGE_MARK.removeprefix("/")
+STORAGE = ".storage"
+
+
+def need_inside(name: str) -> None:
+    """ValueError unless a name, with its parts between slashes, stays within the directory that it is put into."""
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & set(parts) or any(mark in name for mark in "\\\0:"):
+        raise ValueError(
+            f"the name {name!r} leads out of a package, or is empty in a part: names of files and modules must be "
+            "relative, with no part that is empty, '.' or '..', and without backslashes and colons"
+        )
+
+
+class MissingFileError(FileNotFoundError, RuntimeError):
+    """A package has no such file. PyTorch raises a RuntimeError, `importlib.resources` expects the other one."""
+
+
+class ZipRecords:
+    """The files of a zip archive; checked as a whole, but for the bytes of tensors, when it is opened.
+
+    Parameters
+    ----------
+    f : str, PathLike or file object
+        A file object must be open for reading of bytes, and seekable.
+
+    Raises
+    ------
+    RuntimeError
+        If it is no package or damaged, or a name leads out of it.
+    """
+
+    def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
+        if isinstance(f, (str, os.PathLike)):
+            size = os.path.getsize(f)
+        else:
+            size = f.seek(0, os.SEEK_END)
+            f.seek(0)
+        with damage_reported():
+            archive = zipfile.ZipFile(f)
+            self._parts = Parts(archive, size)
+            files = [name for name in self._parts.names() if not name.endswith("/")]
+            for name in files:
+                need_inside(name)
+        self._full = {name.partition("/")[2]: name for name in files}
+        if len({name.partition("/")[0] for name in files}) != 1 or EXTERN not in self._full:
+            raise RuntimeError(f"the file is no package: a package has one directory, and in it {EXTERN}")
+        for name in self._full:
+            if not name.endswith(STORAGE):
+                self.read(name)
+
+    def names(self) -> list[str]:
+        """Of all files."""
+        return list(self._full)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file; MissingFileError if there is none of that name."""
+        if name not in self._full:
+            raise MissingFileError(f"the package has no file {name!r}")
+        return self._parts.read(self._full[name])
+
+    def storage(self, name: str, dtype: dtypes.dtype, count: int) -> Storage:
+        """New memory with the content of a file."""
+        return self._parts.storage(self._full.get(name, name), dtype, count)
+
+
+class DirectoryRecords:
+    """The files of a directory; see `ZipRecords`. What links lead to is not read."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        files = sorted(p for p in self.directory.rglob("*") if p.is_file() and not p.is_symlink())
+        self._paths = {path.relative_to(self.directory).as_posix(): path for path in files}
+        if EXTERN not in self._paths:
+            raise RuntimeError(f"the directory {self.directory} is no package: it has no {EXTERN}")
+
+    def names(self) -> list[str]:
+        """Of all files."""
+        return list(self._paths)
+
+    def read(self, name: str) -> bytes:
+        """The content of a file; MissingFileError if there is none of that name."""
+        if name not in self._paths:
+            raise MissingFileError(f"the package has no file {name!r}")
+        return self._paths[name].read_bytes()
+
+    def storage(self, name: str, dtype: dtypes.dtype, count: int) -> Storage:
+        """New memory with the content of a file."""
+        data = self.read(name)
+        if len(data) != count * dtype.itemsize:
+            raise RuntimeError(
+                f"the package is corrupted: {name!r} has {len(data)} bytes instead of {count} elements of "
+                f"{dtype.itemsize}"
+            )
+        held = Storage.empty(dtype, count)
+        np.frombuffer(held.buffer, np.uint8)[...] = np.frombuffer(data, np.uint8)
+        return held
+
+
+Records = ZipRecords | DirectoryRecords
+
+
+def records_of(f: Any) -> tuple[Records, str]:
+    """The files of a package, and what messages call it.
+
+    Raises
+    ------
+    AttributeError
+        If `f` is neither a path nor a seekable file object.
+    """
+    if isinstance(f, (str, os.PathLike)):
+        name = os.fspath(f)
+        return (DirectoryRecords(name) if os.path.isdir(name) else ZipRecords(name)), str(name)
+    for method in ("seek", "tell", "read"):
+        if not hasattr(f, method):
+            raise AttributeError(
+                f"PackageImporter(): expected a path, or a seekable file object that is open for reading, but "
+                f"{type(f).__name__!r} object has no attribute '{method}'"
+            )
+    return ZipRecords(f), "<binary>"
