@@ -23,7 +23,6 @@ from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.summaries import MinMax as _MinMax
 from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
 from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
-from fastgrad.native import Planned as _Planned
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -53,7 +52,6 @@ def acos_(self: _Tensor) -> _Tensor:
     r"""In-place form of `acos`."""
 def acosh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `acosh`."""
-adaptive_avg_pool1d: _Planned
 def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
     r"""In-place form of `addmv`."""
 from fastgrad import amp as amp
@@ -70,10 +68,8 @@ def atanh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `atanh`."""
 from fastgrad.amp.autocast_mode import autocast as autocast
 from fastgrad import autograd as autograd
-avg_pool1d: _Planned
 from fastgrad import backends as backends
 bfloat16: _dtype
-bilinear: _Planned
 bool: _dtype
 from fastgrad.dtypes import can_cast as can_cast
 cdouble: _dtype
@@ -93,17 +89,10 @@ from fastgrad import compiler as compiler
 complex128: _dtype
 complex64: _dtype
 contiguous_format: _memory_format
-conv1d: _Planned
-conv2d: _Planned
-conv3d: _Planned
-conv_transpose1d: _Planned
-conv_transpose2d: _Planned
-conv_transpose3d: _Planned
 def cos_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cos`."""
 def cosh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cosh`."""
-cosine_similarity: _Planned
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
 default_generator: _Generator
@@ -148,9 +137,7 @@ from fastgrad.dtypes import get_default_dtype as get_default_dtype
 from fastgrad.cuda.precision import get_float32_matmul_precision as get_float32_matmul_precision
 from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
-group_norm: _Planned
 half: _dtype
-hardshrink: _Planned
 from fastgrad.autograd.introspect import hooks as hooks
 def i0_(self: _Tensor) -> _Tensor:
     r"""In-place form of `i0`."""
@@ -171,7 +158,6 @@ from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enable
 from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
-layer_norm: _Planned
 from fastgrad.functions.memory_format import layout as layout
 def lcm_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `lcm`."""
@@ -190,9 +176,6 @@ def log_(self: _Tensor) -> _Tensor:
 from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
-max_pool1d: _Planned
-max_pool2d: _Planned
-from fastgrad.nn.functional.volumes import max_pool3d as max_pool3d
 from fastgrad.functions.memory_format import memory_format as memory_format
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
@@ -205,9 +188,7 @@ from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
 from fastgrad import package as package
-pairwise_distance: _Planned
 pi: _float
-prelu: _Planned
 preserve_format: _memory_format
 from fastgrad import profiler as profiler
 from fastgrad.dtypes import promote_types as promote_types
@@ -218,7 +199,6 @@ def reciprocal_(self: _Tensor) -> _Tensor:
 def relu_(self: _Tensor) -> _Tensor:
     r"""In-place form of `relu`."""
 from fastgrad.functions.changing import resize_as_ as resize_as_
-rms_norm: _Planned
 def round_(self: _Tensor) -> _Tensor:
     r"""In-place form of `round`."""
 def rsqrt_(self: _Tensor) -> _Tensor:
@@ -277,6 +257,8 @@ def acos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
 def acosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+def adaptive_avg_pool1d(input: _Tensor, output_size: _int | tuple[_int, ...]) -> _Tensor:
+    r"""The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`."""
 def add(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input + alpha * other``, broadcast and promoted."""
 def addbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
@@ -393,12 +375,16 @@ def atleast_2d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with two dimensions at least; new ones stand in front."""
 def atleast_3d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with three dimensions at least; a vector lies along the second."""
+def avg_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> _Tensor:
+    r"""The mean of each window of a signal (N, C, L) or (C, L); see `avg_pool2d`."""
 def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
     r"""``beta * input + alpha * bmm(batch1, batch2)``."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``1 - |2 k / n - 1|``; see `hann_window`."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
     r"""Ones with the probabilities that the elements are, and zeros."""
+def bilinear(input1: _Tensor, input2: _Tensor, weight: _Tensor, bias: _Tensor | None = None) -> _Tensor:
+    r"""``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     r"""How often each non-negative integer stands in a vector."""
 def binomial(count: _Tensor, prob: _Tensor, generator: _Generator | None = None) -> _Tensor:
@@ -494,6 +480,18 @@ def conj_physical(input: _Tensor) -> _Tensor:
     r"""The complex conjugates, in memory of their own; of a real tensor itself."""
 def constant_pad_nd(input: _Tensor, pad: _Sequence[_int], value: _float = 0) -> _Tensor:
     r"""The tensor with more elements of one value around it: `nn.functional.pad` in the mode "constant"."""
+def conv1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of signals; see `conv2d`, with one dimension less."""
+def conv2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of images, which neural networks define as the cross-correlation::"""
+def conv3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of volumes; see `conv2d`, with one dimension more."""
+def conv_transpose1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transposed convolution of signals; see `conv_transpose2d`, with one dimension less."""
+def conv_transpose2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transpose of `conv2d` as a linear map of images: what carries gradients back through a convolution."""
+def conv_transpose3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transposed convolution of volumes; see `conv_transpose2d`, with one dimension more."""
 def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -502,6 +500,8 @@ def cos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The cosine of angles in radians."""
 def cosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic cosine."""
+def cosine_similarity(x1: _Tensor, x2: _Tensor, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
+    r"""``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast."""
 @_overload
 def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""How many elements are not zero, over all or some dimensions."""
@@ -682,6 +682,8 @@ def grid_sampler_2d(input: _Tensor, grid: _Tensor, interpolation_mode: _int, pad
     r"""Images at the places of a grid: `nn.functional.grid_sample` with its modes as numbers."""
 def grid_sampler_3d(input: _Tensor, grid: _Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
     r"""Volumes at the places of a grid. See `grid_sampler_2d`."""
+def group_norm(input: _Tensor, num_groups: _int, weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
+    r"""`layer_norm` over groups of channels (Wu, He 2018)."""
 def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a gated recurrent unit."""
 def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -690,6 +692,8 @@ def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 
     r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
 def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``(1 - cos(2 pi k / n)) / 2``, where n is the length, or one less if the window is not `periodic`."""
+def hardshrink(input: _Tensor, lambd: _float = 0.5) -> _Tensor:
+    r"""X where its absolute value is above `lambd`, elsewhere zero."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
@@ -788,6 +792,8 @@ def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) ->
 @_overload
 def kthvalue(input: _Tensor, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+def layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
+    r"""``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba, Kiros, Hinton 2016)."""
 def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The least common multiple of two integers, which is not negative."""
 def ldexp(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -882,6 +888,33 @@ def max(input: _Tensor, other: _Tensor) -> _Tensor:
 @_overload
 def max(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
 def maximum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The larger of two tensors' elements; NaN if either is."""
 @_overload
@@ -1020,6 +1053,8 @@ def ormqr(input: _Tensor, tau: _Tensor, other: _Tensor, left: _bool = True, tran
     r"""The product of a matrix with the orthogonal matrix Q of `geqrf`."""
 def outer(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""The products of each element of a vector with each of another."""
+def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
+    r"""The norm of ``x1 - x2 + eps`` along the last dimension."""
 def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> _LowRank:
     r"""An approximation of the first principal components of matrices, whose rows are samples."""
 def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
@@ -1048,6 +1083,8 @@ def positive(input: _Tensor) -> _Tensor:
     r"""The input itself."""
 def pow(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``input ** exponent``, broadcast and promoted."""
+def prelu(input: _Tensor, weight: _Tensor) -> _Tensor:
+    r"""X where it is positive, elsewhere ``weight * x``."""
 @_overload
 def prod(input: _Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The product over one dimension, or over all. See `sum` for the parameters."""
@@ -1121,6 +1158,8 @@ def resolve_neg(input: _Tensor) -> _Tensor:
     r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
 def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | _int | _float | _complex) -> _dtype:
     r"""The dtype that an op over two operands gives."""
+def rms_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, eps: _float | None = None) -> _Tensor:
+    r"""``x / sqrt(mean(x**2) + eps) * weight`` over the last dimensions (Zhang, Sennrich 2019)."""
 def rnn_relu_cell(input: _Tensor, hx: _Tensor | None, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
 def rnn_tanh_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:

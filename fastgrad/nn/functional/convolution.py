@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.records import TENSOR
@@ -24,6 +25,7 @@ _OPS = {
 _OPS["conv_tbc"] = _OPS["conv1d"]
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv1d(
@@ -63,6 +65,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv2d(
@@ -118,6 +121,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv3d(
@@ -168,6 +172,7 @@ def conv3d(
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose1d(
@@ -205,6 +210,7 @@ def conv_transpose1d(
     )
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose2d(
@@ -256,6 +262,7 @@ def conv_transpose2d(
     )
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose3d(
