@@ -18,11 +18,8 @@ from fastgrad.ops.call import apply
 
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
-_OPS = {
-    name: BY_NAME[name].id
-    for name in (f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3))
-}
-_OPS["conv_tbc"] = _OPS["conv1d"]
+_NAMES = [f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)]
+_OPS = {name: BY_NAME[name].id for name in _NAMES} | {"conv_tbc": BY_NAME["conv1d"].id}
 
 
 @public(method=False)
