@@ -177,6 +177,7 @@ from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
 from fastgrad.functions.memory_format import memory_format as memory_format
+from fastgrad import multiprocessing as multiprocessing
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook
@@ -187,6 +188,7 @@ from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
+from fastgrad import overrides as overrides
 from fastgrad import package as package
 pi: _float
 preserve_format: _memory_format

@@ -60,13 +60,14 @@ from fastgrad.tensor.history import History
 from fastgrad.tensor.operators import Operators
 from fastgrad.tensor.placement import Placement
 from fastgrad.tensor.size import Size
+from fastgrad.tensor.subclasses import Subclasses
 from fastgrad.tensor.typed import older
 from fastgrad.tensor.values import Values
 
 __all__ = ["Size", "Tensor"]
 
 
-class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, TensorBase):
+class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, Subclasses, TensorBase):
     """An array of numbers that remembers how it was computed.
 
     Tensors are made by `fastgrad.tensor`, `zeros`, `randn` and so on, and by ops on tensors. The methods are those

@@ -99,6 +99,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def _elements(self) -> _np.ndarray: ...
     _grad: _Any
     def _is_view(self) -> _bool: ...
+    _make_subclass: _Any
     _post_accumulate_grad_hooks: _Any
     def _scalar(self) -> _Tensor: ...
     def _set_post_accumulate_grad_hook(self, hook: _Any) -> None:
@@ -241,6 +242,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `as_strided`, for tensors that require no gradient."""
     def as_strided_scatter(self, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
         r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
+    def as_subclass(self, cls: _type) -> _Tensor:
+        r"""A tensor of a subclass over the same memory and with the same history."""
     def asin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     def asin_(self) -> _Tensor:
@@ -738,6 +741,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether it lies in memory that `pin_memory` locked."""
     @property
     def is_quantized(self) -> _Any: ...
+    def is_shared(self) -> _bool:
+        r"""Whether it lies in memory that processes share."""
     def is_signed(self) -> _bool:
         r"""Whether the dtype of a tensor has numbers below zero."""
     @property
@@ -1278,6 +1283,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
+    def share_memory_(self) -> _Tensor:
+        r"""Move the elements into memory that processes share, where they change for all; the tensor stays the same."""
     def short(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int16."""
     def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
