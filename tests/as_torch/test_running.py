@@ -106,7 +106,7 @@ def test_check_lists_what_is_missing_and_runs_nothing(tmp_path):
         print("this is not run")
         def f(x: th.Tensor):
             y = F.relu(nn.Linear(2, 2)(x)).to_sparse()
-            y.values(), x.share_memory_(), x.numpy(), th.nested.nested_tensor([x])
+            y.values(), x.to_mkldnn(), x.numpy(), th.nested.nested_tensor([x])
             return th.sparse_coo_tensor(x, y), SyncBatchNorm(3), Linear.no_such, th.cuda.is_available().no_such
         """,
     )
@@ -120,7 +120,7 @@ def test_check_lists_what_is_missing_and_runs_nothing(tmp_path):
         "5 torch.nn.SyncBatchNorm",
         "6 torch.sparse",
         "9 Tensor.to_sparse",
-        "10 Tensor.share_memory_",
+        "10 Tensor.to_mkldnn",
         "10 torch.nested",
         "11 torch.nn.Linear.no_such",
         "11 torch.sparse_coo_tensor",
