@@ -13,7 +13,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, module_names
 from fastgrad.functions import storage
 from fastgrad.nn.parameter import Buffer, Parameter
 from fastgrad.places import device
@@ -25,6 +25,11 @@ MAX_KEY_PARTS = 1000  # of a nested tuple that is a key: hashing one costs time 
 def name_of(obj: Any) -> str:
     """The name under which a pickle asks for a class or a function."""
     return f"{obj.__module__}.{obj.__qualname__}"
+
+
+def _home_name(obj: Any) -> str:
+    """Its name in files, whatever `fastgrad.as_torch` lets it be called meanwhile."""
+    return f"{module_names.homes.get(obj, obj.__module__)}.{obj.__qualname__}"
 
 
 # --- what a pickle may name ------------------------------------------------------------------------------------
@@ -133,9 +138,18 @@ _CALLABLE: list[tuple[Any, Callable[..., Any]]] = [
     (dtypes.of_name, of_types(dtypes.of_name, str)),
     (storage.rebuild, storage.rebuild),
 ]
-_KNOWN = {name_of(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))}
+_KNOWN = {
+    _home_name(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))
+}
 for _older in ("creation.device", "device.device"):  # in files that are older than its module
     _KNOWN[f"fastgrad.functions.{_older}"] = device
+_KNOWN |= {  # in files that were written while the package was called so
+    "torch.Size": Size,
+    "torch.Tensor": Tensor,
+    "torch.device": device,
+    "torch.nn.parameter.Buffer": Buffer,
+    "torch.nn.parameter.Parameter": Parameter,
+}
 OWN = Vocabulary(_KNOWN, _CALLABLE)
 """What files of `fastgrad.save` name."""
 

@@ -724,11 +724,19 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_inference(self) -> _bool:
         r"""Whether it was made in inference mode."""
     @property
+    def is_ipu(self) -> _Any: ...
+    @property
     def is_leaf(self) -> _bool: ...
+    @property
+    def is_maia(self) -> _Any: ...
     @property
     def is_meta(self) -> _bool: ...
     @property
     def is_mkldnn(self) -> _Any: ...
+    @property
+    def is_mps(self) -> _Any: ...
+    @property
+    def is_mtia(self) -> _Any: ...
     def is_neg(self) -> _bool:
         r"""Whether the elements of a tensor are negated when they are read: never."""
     @property
@@ -747,6 +755,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_sparse(self) -> _Any: ...
     @property
     def is_sparse_csr(self) -> _Any: ...
+    @property
+    def is_vulkan(self) -> _Any: ...
+    @property
+    def is_xla(self) -> _Any: ...
+    @property
+    def is_xpu(self) -> _Any: ...
     def isclose(self, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
         r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
     def isfinite(self, *, out: _Tensor | None = None) -> _Tensor:
@@ -1468,8 +1482,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def trunc(self) -> _Tensor: ...
     def trunc_(self) -> _Tensor:
         r"""In-place form of `trunc`."""
-    def type(self, dtype: _dtype | _str | None = None) -> _Tensor:
-        r"""The name of the tensor's type, or the tensor in another dtype."""
+    def type(self, dtype: _dtype | None = None) -> _Tensor:
+        r"""The name of the tensor's type, or the tensor in another dtype, and on the device of the type that is named."""
     def type_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The tensor in the dtype of another."""
     @_overload

@@ -157,6 +157,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
     return _activation("relu6", "hardtanh", input, inplace, 0, 6)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
@@ -228,6 +229,7 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     return _activation("hardswish", "hardswish", input, inplace)
 
 
+@public(method=False)
 @planned
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """X where its absolute value is above `lambd`, elsewhere zero."""

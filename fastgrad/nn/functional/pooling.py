@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -20,6 +21,7 @@ _UNDILATED = 6  # settings of windows without dilation
 Size = Setting
 
 
+@public(method=False)
 @planned
 def max_pool1d(
     input: Any,
@@ -42,6 +44,7 @@ def max_pool1d(
     return out if return_indices else out[0]
 
 
+@public(method=False)
 @planned
 def max_pool2d(
     input: Any,
@@ -122,6 +125,7 @@ def max_pool2d_with_indices(
     return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@public(method=False)
 @planned
 def avg_pool1d(
     input: Any,
@@ -188,6 +192,7 @@ def avg_pool2d(
     )
 
 
+@public(method=False)
 @planned
 def adaptive_avg_pool1d(input: Any, output_size: Size) -> Any:
     """The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`.

@@ -1,0 +1,1 @@
+"""Data sets that several processes share. The class is missing; programs name it when they are imported."""
