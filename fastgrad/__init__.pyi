@@ -696,14 +696,14 @@ def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 
     r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
 def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``(1 - cos(2 pi k / n)) / 2``, where n is the length, or one less if the window is not `periodic`."""
+def hardshrink(input: _Tensor, lambd: _float = 0.5) -> _Tensor:
+    r"""X where its absolute value is above `lambd`, elsewhere zero."""
 @_overload
 def hash_tensor(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0) -> _Tensor:
     r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
 @_overload
 def hash_tensor(input: _Tensor, axis: _int | _Sequence[_int] | None = None, *, keepdims: _bool = False, mode: _int = 0) -> _Tensor:
     r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
-def hardshrink(input: _Tensor, lambd: _float = 0.5) -> _Tensor:
-    r"""X where its absolute value is above `lambd`, elsewhere zero."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:

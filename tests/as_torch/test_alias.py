@@ -124,7 +124,9 @@ except torch.cuda.CudaError:
 except ValueError:
     pass
 assert issubclass(torch.jit.Error, Exception)
-assert torch.distributed.is_available() is False and not hasattr(torch.distributed, "init_process_group")
+import importlib.util
+assert torch.distributed.is_available() is (importlib.util.find_spec("mpi4py") is not None)
+assert torch.distributed.is_initialized() is False and not hasattr(torch.distributed, "TCPStore")
 """)
 
 
