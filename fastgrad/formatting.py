@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["PrintOptions", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
+from fastgrad import module_names
 
-DTYPE_PREFIX = "fastgrad."
+__all__ = ["PrintOptions", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
 
 # Beyond these bounds fixed point would waste the line or lose the digits: scientific notation takes over.
 _LARGEST_FIXED = 1.0e8
@@ -236,7 +236,7 @@ def format_tensor(
         suffixes.append(f"size={tuple(array.shape)}")
     told = ("int64", "bool", "complex128" if default_dtype == "float64" else "complex64")
     if dtype_name != default_dtype and (empty or dtype_name not in told):
-        suffixes.append(f"dtype={DTYPE_PREFIX}{dtype_name}")
+        suffixes.append(f"dtype={module_names.shown}.{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:

@@ -41,7 +41,16 @@ def test_jobs_call_scripts_alone():
 def test_everything_is_called_at_once():
     called = re.findall(r"bash \.ci/([a-z]+)", (ROOT / ".ci" / "run").read_text())
     assert {p.name for p in SCRIPTS} == {"run", *called}
-    assert [name for name in called if name != "run"] == ["suite", "debug", "parity", "lint", "docs", "bench", "cuda"]
+    assert [name for name in called if name != "run"] == [
+        "suite",
+        "debug",
+        "parity",
+        "mpi",
+        "lint",
+        "docs",
+        "bench",
+        "cuda",
+    ]
 
 
 def test_no_fork_reaches_a_machine_of_the_projects():

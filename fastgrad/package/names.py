@@ -16,6 +16,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.module_names import pytorch_names
+from fastgrad.overrides.asking import original
 from fastgrad.package import tensors
 from fastgrad.package.importer import attribute
 
@@ -75,6 +76,6 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
     for inside in _NAMESPACES:
         if name in pytorch_names()[inside]:
             full = f"fastgrad.{inside}".rstrip(".")
-            if getattr(importlib.import_module(full), name, None) is obj:
+            if original(getattr(importlib.import_module(full), name, None)) is original(obj):
                 return f"torch.{inside}".rstrip("."), name
     return None

@@ -86,6 +86,7 @@ from fastgrad.nn.modules.lazy_layers import (
     LazyLinear,
 )
 from fastgrad.nn.modules.linear import Bilinear, Identity, Linear
+from fastgrad.nn.modules.linear_loss import LinearCrossEntropyLoss, LinearCrossEntropyOptions
 from fastgrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -266,6 +267,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
