@@ -17,7 +17,7 @@ exclude_patterns = ["extensions"]
 default_role = "py:obj"  # what stands in single backticks in docstrings
 autosummary_generate = False  # `reference` writes the pages
 maximum_signature_line_length = 90
-toc_object_entries_show_parents = "hide"
+toc_object_entries = False  # a table at the top of each page has them
 
 myst_enable_extensions = ["attrs_inline", "colon_fence"]
 myst_heading_anchors = 4

@@ -52,7 +52,9 @@ def test_patterns_stand_for_pages_that_no_line_names():
 
 
 def test_the_readme_leads_to_pages_that_are_there():
-    for link in re.findall(r"\]\(((?:docs|examples|CONTRIBUTING|LICENSE)[^)]*)\)", (ROOT / "README.md").read_text()):
+    for link in re.findall(
+        r"\]\(((?:docs|examples|CONTRIBUTING|LICENSE)[^)]*)\)", (ROOT / "README.md").read_text()
+    ):
         path, _, place = link.partition("#")
         assert (ROOT / path).exists(), link
         if place:
@@ -106,7 +108,9 @@ def test_every_public_name_has_an_entry(reference):
 def test_public_modules_are_those_that_names_lead_to(reference):
     found = [m.__name__ for m in reference.public_modules()]
     assert len(found) == len(set(found))
-    assert {"fastgrad", "fastgrad.nn.functional", "fastgrad.optim.lr_scheduler", "fastgrad.debug"} <= set(found)
+    assert {"fastgrad", "fastgrad.nn.functional", "fastgrad.optim.lr_scheduler", "fastgrad.debug"} <= set(
+        found
+    )
     assert not {"fastgrad.native", "fastgrad.kernels", "fastgrad.ops"} & set(found)
 
 
@@ -128,7 +132,9 @@ def test_signatures_of_what_has_none_and_of_odd_defaults(reference):
     def odd(a=object(), b=fg.float32, *, c: typing.Any = int): ...  # noqa: B008
 
     assert reference.signatures(Opaque(), "fastgrad.debug", "x") == ["(*args, **kwargs)"]
-    assert reference.signatures(odd, "fastgrad.debug", "odd") == ["(a=..., b=fastgrad.float32, *, c: Any = int)"]
+    assert reference.signatures(odd, "fastgrad.debug", "odd") == [
+        "(a=..., b=fastgrad.float32, *, c: Any = int)"
+    ]
 
 
 def test_pages_are_the_same_each_time(reference):
