@@ -95,15 +95,15 @@ WORDS = dict(SAID)
 # --- from a docstring to a type ------------------------------------------------------------------------------------
 
 
-def _section(doc: str, title: str) -> str:
+def section(doc: str, title: str) -> str:
     found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", doc + "\n", re.S | re.M)
     return found[1] if found else ""
 
 
-def _described(function: Any) -> dict[str, str]:
+def described(function: Any) -> dict[str, str]:
     """What a docstring says of each argument, before the first comma that is no part of it."""
     found = {}
-    for line in _section(inspect.getdoc(function) or "", "Parameters").splitlines():
+    for line in section(inspect.getdoc(function) or "", "Parameters").splitlines():
         names = re.match(r"([*\w]+(?:, [*\w]+)*) : (.+)", line)
         for name in names[1].split(", ") if names else ():
             found[name.lstrip("*")] = names[2] if names else ""
@@ -206,7 +206,7 @@ class Stub:
     ) -> None:
         """Declare a function, or a method, under a name."""
         where = getattr(inspect.unwrap(function), "__globals__", {})
-        said = _described(function)
+        said = described(function)
         try:
             signature = inspect.signature(function)
         except ValueError:
@@ -286,7 +286,7 @@ class Stub:
             return self.annotation(text, where)
         if re.fullmatch(r"tuple\[Any(, (Any|\.\.\.))*\]", text):
             return text.replace("Any", TENSOR)
-        returns = _section(inspect.getdoc(function) or "", "Returns").splitlines()
+        returns = section(inspect.getdoc(function) or "", "Returns").splitlines()
         if returns and not returns[0].startswith(" "):
             kind = of_words(returns[0].rpartition(" : ")[2])
             if kind is not None:

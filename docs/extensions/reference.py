@@ -10,6 +10,7 @@ import ast
 import importlib
 import inspect
 import re
+import runpy
 import types
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -39,6 +40,8 @@ TOPICS = {
 }
 """Pages of functions of the package, by the modules that define them; what is left stands on that of the package."""
 TOPIC_OF = {module: topic for topic, modules in TOPICS.items() for module in modules.split()}
+
+stubs = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "tools" / "stubs.py")))
 
 NAPOLEON = Config(
     napoleon_use_rtype=False, napoleon_use_ivar=True, napoleon_use_admonition_for_examples=False
@@ -112,20 +115,27 @@ def declared(module: str) -> dict[str, list[str]]:
     return found
 
 
-def _written(parameter: inspect.Parameter) -> inspect.Parameter:
-    """A parameter whose annotation and default can be read as code."""
+def _written(parameter: inspect.Parameter, said: dict[str, str]) -> inspect.Parameter:
+    """A parameter whose annotation and default are code; what may be anything has the type that the docstring says."""
     default, annotation = parameter.default, parameter.annotation
     if default is not parameter.empty and type(default) not in (int, float, bool, str, type(None), tuple):
         plain = re.fullmatch(r"[A-Za-z][\w.]*", repr(default))  # such as a dtype
         default = _Literally(plain[0] if plain else getattr(default, "__name__", "..."))
     if annotation is not parameter.empty:
-        annotation = _Literally(_type_text(annotation))
+        text = _type_text(annotation)
+        annotation = _Literally((text == "Any" and _of_words(said.get(parameter.name, ""))) or text)
     return parameter.replace(default=default, annotation=annotation)
 
 
 def _type_text(annotation: Any) -> str:
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return re.sub(r"\b(?:typing|builtins|collections\.abc|fastgrad(?:\.\w+)*)\.(?=\w)", "", text)
+
+
+def _of_words(text: str) -> str | None:
+    """The type that a docstring means."""
+    kind = stubs.of_words(text)
+    return re.sub(r"\b_(?=[A-Za-z])", "", kind) if kind else None
 
 
 class _Literally:
@@ -146,14 +156,17 @@ def signatures(value: Any, module: str, name: str, *, method: bool = False) -> l
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ["()" if method else "(*args, **kwargs)"]
-    parameters = [_written(p) for p in signature.parameters.values()]
+    said = stubs.described(value)
+    parameters = [_written(p, said) for p in signature.parameters.values()]
     if method and parameters and parameters[0].name in ("self", "cls"):
         parameters = parameters[1:]
     result = signature.return_annotation
     if isinstance(value, type) or result is signature.empty:
         result = signature.empty
     else:
-        result = _Literally(_type_text(result))
+        text = _type_text(result)
+        returned = stubs.section(inspect.getdoc(value) or "", "Returns").partition("\n")[0]
+        result = _Literally((text == "Any" and _of_words(returned.rpartition(" : ")[2])) or text)
     return [str(signature.replace(parameters=parameters, return_annotation=result)).replace("\n", " ")]
 
 

@@ -119,6 +119,8 @@ def test_signatures_have_types(reference):
     assert len(reference.signatures(fg.max, "fastgrad", "max")) > 2
     everything = [s for forms in reference.declared("fastgrad").values() for s in forms]
     assert not any(re.search(r"\b_(Tensor|int|Any)\b", s) for s in everything)
+    (made,) = reference.signatures(fg.optim.ASGD, "fastgrad.optim", "ASGD")
+    assert "lr: float | Tensor = 0.01" in made  # the annotation says Any, the docstring more
     (bound,) = reference.signatures(fg.optim.SGD.step, "fastgrad.optim", "SGD.step", method=True)
     assert not bound.startswith("(self")
 
