@@ -251,27 +251,42 @@ def page(title: str, module: types.ModuleType, names: list[str], about: list[str
     return "\n".join(lines) + "\n"
 
 
+def summary(module: types.ModuleType) -> str:
+    """The first sentence or so of what a module says."""
+    return " ".join((inspect.getdoc(module) or "").partition("\n\n")[0].split())
+
+
 def pages() -> Iterator[tuple[str, str]]:
-    """The name and the text of each page of the reference."""
-    index = ["API reference", "=============", ""]
-    index += ["Every public name, with types. The page of a module begins with a table of what it has.", ""]
-    index += [".. toctree::", "   :maxdepth: 1", ""]
+    """The name and the text of each page of the reference, the first of which lists them."""
+    listed: list[tuple[str, str]] = []
     for module in public_modules():
-        names = [n for n in public_names(module) if not isinstance(getattr(module, n), types.ModuleType)]
         groups: dict[str | None, list[str]] = {}
-        for name in names:
-            groups.setdefault(topic(module, name), []).append(name)
+        for name in public_names(module):
+            if not isinstance(getattr(module, name), types.ModuleType):
+                groups.setdefault(topic(module, name), []).append(name)
         about = [f".. py:module:: {module.__name__}", "", *described(module, "module")]
         own = groups.pop(None, [])
-        if own or not groups:
-            index.append(f"   {module.__name__}")
-            yield module.__name__, page(module.__name__, module, own, about)
+        listed.append((module.__name__, summary(module)))
+        yield module.__name__, page(module.__name__, module, own, about)
         for title in sorted(groups):
             path = title.lower().replace(" ", "-")
-            index.append(f"   {path}")
-            heading = title if title == "Tensor" else title.lower()
-            yield path, page(f"{module.__name__}: {heading}", module, groups[title], [])
-    yield "index", "\n".join(index) + "\n"
+            listed.append(
+                (
+                    path,
+                    f"{len(groups[title])} functions."
+                    if title != "Tensor"
+                    else "The class, and its methods.",
+                )
+            )
+            yield path, page(f"{module.__name__}: {path.replace('-', ' ')}", module, groups[title], [])
+    lines = ["API reference", "=============", ""]
+    lines += [
+        "Every public name, with types. Each page begins with a table of what it has; the search finds names, too.",
+        "",
+    ]
+    lines += [line for path, says in listed for line in (f":doc:`{path}`", f"   {says}", "")]
+    lines += [".. toctree::", "   :hidden:", "", *(f"   {path}" for path, _ in listed)]
+    yield "index", "\n".join(lines) + "\n"
 
 
 def write(app: Sphinx) -> None:

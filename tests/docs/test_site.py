@@ -101,7 +101,7 @@ def test_every_public_name_has_an_entry(reference):
         names = reference.public_names(package)
         missing = [n for n in names if not isinstance(getattr(package, n), ModuleType) and n not in found]
         assert not missing, f"{package.__name__}: {missing}"
-    listed = re.findall(r"^   (\w\S*)$", texts["index"], re.MULTILINE)
+    listed = re.findall(r"^:doc:`(\S+)`$", texts["index"], re.MULTILINE)
     assert sorted(listed) == sorted(set(texts) - {"index"})
 
 
