@@ -92,6 +92,11 @@ def topic(module: types.ModuleType, name: str) -> str | None:
 # --- signatures --------------------------------------------------------------------------------------------------
 
 
+def _plain(text: str) -> str:
+    """A type of a stub, where names that are imported begin with an underscore, as one reads it."""
+    return re.sub(r"\b_(?=[A-Za-z])", "", text)
+
+
 @cache
 def declared(module: str) -> dict[str, list[str]]:
     """The signatures in the stub of a module, by names; those of methods by ``Class.method``."""
@@ -107,8 +112,12 @@ def declared(module: str) -> dict[str, list[str]]:
                 if inside and arguments and arguments[0].arg == "self":
                     (node.args.posonlyargs or node.args.args).pop(0)
                 result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-                text = re.sub(r"\b_(?=[A-Za-z])", "", f"({ast.unparse(node.args)}){result}")
+                text = _plain(f"({ast.unparse(node.args)}){result}")
                 found.setdefault(inside + node.name, []).append(text)
+
+            elif isinstance(node, ast.AnnAssign) and inside:  # a property that can be set
+                text = _plain(ast.unparse(node.annotation))
+                found[inside + ast.unparse(node.target)] = [f"() -> {text}"]
 
     if path.is_file():
         add(ast.parse(path.read_text(encoding="utf-8")).body, "")
@@ -135,7 +144,7 @@ def _type_text(annotation: Any) -> str:
 def _of_words(text: str) -> str | None:
     """The type that a docstring means."""
     kind = stubs.of_words(text)
-    return re.sub(r"\b_(?=[A-Za-z])", "", kind) if kind else None
+    return _plain(kind) if kind and kind != "None" else None
 
 
 class _Literally:
@@ -191,14 +200,16 @@ def directive(kind: str, name: str, forms: list[str], body: list[str], *options:
 
 
 def members(of: type, module: str, inside: str) -> Iterator[list[str]]:
-    """The methods and properties that a class defines itself, or gets from private bases, and that say what they do."""
+    """The methods and properties that a class defines and describes itself; of `Tensor`, those of its bases, too."""
     found: dict[str, Any] = {}
     for base in reversed(of.__mro__):
         if base is of or (base.__module__.startswith("fastgrad.") and inside == "Tensor"):
             found |= vars(base)
     for name, value in sorted(found.items()):
         call = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
-        if name.startswith("_") or not (inspect.getdoc(call) or f"{inside}.{name}" in declared(module)):
+        if name.startswith("_") or not (
+            getattr(call, "__doc__", None) or f"{inside}.{name}" in declared(module)
+        ):
             continue
         if isinstance(value, property) or inspect.isdatadescriptor(value):
             result = "".join(declared(module).get(f"{inside}.{name}", [])).partition(" -> ")[2]

@@ -125,6 +125,15 @@ def test_signatures_have_types(reference):
     assert not bound.startswith("(self")
 
 
+def test_members_are_those_that_a_class_describes_itself(reference):
+    tensor = "\n".join(reference.entry(fg, "Tensor"))
+    assert ".. py:property:: grad\n      :type: Tensor | None\n" in tensor
+    assert ".. py:method:: backward(" in tensor
+    linear = "\n".join(reference.entry(fg.nn, "Linear"))
+    assert "extra_repr" not in linear
+    assert "device: Any = None" in linear
+
+
 def test_signatures_of_what_has_none_and_of_odd_defaults(reference):
     class Opaque:
         __signature__ = "none"
