@@ -63,8 +63,6 @@ def object_of(module: ModuleType, module_name: str, name: str) -> Any:
 
 def torch_name(obj: Any) -> tuple[str, str] | None:
     """The module and the name that PyTorch has for an object of fastgrad; None if it has none, or `obj` is another."""
-    if type(obj) is tensors.StorageType:
-        return obj.module, obj.name
     known = tensors.name_of(obj)
     if known is not None:
         return known

@@ -247,7 +247,8 @@ def test_layouts_that_leave_the_memory_or_make_no_sense(name: str):
 @pytest.mark.parametrize(
     ("held", "match"),
     [
-        (storage(count=2**60), "corrupted: storage 'x/data/0' has 24 bytes instead of"), (storage(count=5), "instead of 5"),
+        (storage(count=2**60), "corrupted: storage 'x/data/0' has 24 bytes instead of"),
+        (storage(count=5), "instead of 5"),
         (storage(count=-6), "storage '0' has -6 elements"), (storage("1"), "no part 'x/data/1'"),
         (storage("../../etc/passwd"), "no part 'x/data/../../etc/passwd'"), (storage("/etc/passwd"), "no part"),
         (storage(kind="torch.float32"), "none of a storage of a dtype"), (storage(kind="torch.QInt8Storage"), "QInt8"),

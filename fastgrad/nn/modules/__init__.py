@@ -148,6 +148,7 @@ from fastgrad.nn.modules.shuffling import (
     PixelUnshuffle,
 )
 from fastgrad.nn.modules.sparse import Embedding, EmbeddingBag
+from fastgrad.nn.modules.sync_batchnorm import SyncBatchNorm
 from fastgrad.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -321,6 +322,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

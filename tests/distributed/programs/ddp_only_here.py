@@ -165,5 +165,50 @@ if n > 1:
         raise AssertionError("it was accepted")
     except RuntimeError as error:
         assert "parameter weight has sizes (3, 3)" in str(error) and "on rank 1, but (2, 3)" in str(error)
+
+
+# SyncBatchNorm: ranks normalise as one with the joined batch, forward, backward and twice; also where a rank has none
+def normalised(layer, x, twice):
+    x = x.clone().requires_grad_()
+    out = layer(x)
+    loss = (out * out.sin()).sum() if out.numel() else out.sum()
+    (gradient,) = fg.autograd.grad(loss, x, create_graph=twice)
+    if twice:
+        (gradient,) = fg.autograd.grad((gradient * gradient).sum() if gradient.numel() else gradient.sum(), x)
+    return out.detach(), gradient
+
+
+def shares(joined, sizes):
+    return list(fg.split(joined, sizes))[rank]
+
+
+for momentum, sizes in ((0.1, [3] * n), (None, [5, 1] + [2] * (n - 2)), (0.3, [6, 0] + [1] * (n - 2))):
+    if n == 1:
+        break
+    joined = fg.from_numpy(np.random.RandomState(3).uniform(-1, 2, (sum(sizes), 3, 5)))
+    for twice in (False, True):
+        whole = nn.BatchNorm1d(3, momentum=momentum, dtype=fg.float64)
+        mine = nn.SyncBatchNorm.convert_sync_batchnorm(
+            nn.Sequential(nn.BatchNorm1d(3, momentum=momentum))
+        ).double()
+        for layer in (whole, mine[0]):
+            layer.weight.data.copy_(fg.tensor([1.0, 2.0, -1.0]))
+        for found, expected in zip(
+            normalised(mine, shares(joined, sizes), twice), normalised(whole, joined, twice), strict=True
+        ):
+            assert fg.allclose(found, shares(expected, sizes), atol=1e-9), (momentum, twice)
+        for name, buffer in whole.named_buffers():
+            assert fg.allclose(mine[0].get_buffer(name).double(), buffer.double(), atol=1e-9), name
+        mine.eval()
+        assert fg.allclose(mine(joined), whole.eval()(joined))
+if n > 1:
+    try:
+        nn.SyncBatchNorm(2)(fg.ones(1 if rank == 0 else 0, 2))
+        raise AssertionError("it was accepted")
+    except ValueError as error:
+        assert "more than 1 value per channel" in str(error)
+    layers = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
+    ddp = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(layers))
+    ddp(batch(rank)).square().sum().backward()
 print(f"rank {rank} is done\n", end="")
 dist.destroy_process_group()

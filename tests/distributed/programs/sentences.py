@@ -347,6 +347,19 @@ def p16():
     assert module.weight.grad.item() == rank + 1
 
 
+def p17():
+    model = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(1, eps=0.0)))
+    x = lib.tensor([[4.0 * rank], [4.0 * rank + 2.0]], requires_grad=True)  # 0, 2 and 4, 6: variance 5
+    out = model(x)
+    assert lib.allclose(out, (x - 3) / 5**0.5)
+    assert abs(model[0].running_mean.item() - 0.3) < 1e-6
+    (out * (1.0 + rank)).sum().backward()
+    total = x.grad.sum().reshape(1)  # to shift all inputs alike changes nothing
+    assert rank == 1 or abs(total.item()) > 1e-3
+    dist.all_reduce(total)
+    assert abs(total.item()) < 1e-5
+
+
 def h1():
     seen = []
     ddp = DDP(mlp(), bucket_cap_mb=SMALL)
