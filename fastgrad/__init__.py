@@ -116,11 +116,18 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "serialization",
         "signal",
         "special",
+        "summaries",
         "testing",
         "utils",
         "viz",
     )
-) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+) | {
+    "load": "serialization",
+    "save": "serialization",
+    "summary": "summaries",
+    "vmap": "func",
+    "warmup": "warm",
+}
 _LATER |= dict.fromkeys(
     (
         "alpha_dropout", "celu", "celu_", "channel_shuffle", "feature_alpha_dropout", "native_channel_shuffle",

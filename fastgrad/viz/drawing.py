@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fastgrad.markup import escaped
+from fastgrad.markup import shortened as shortened_to
 from fastgrad.viz import layout
 
 FONT = "Helvetica, Arial, sans-serif"
@@ -32,7 +32,6 @@ LONGEST = 44
 """Letters of a line, at most."""
 
 _NARROW, _WIDE = frozenset("ijltfI.,:;'|()[]/ "), frozenset("mwMW@%")
-_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass
@@ -91,19 +90,13 @@ class Diagram:
 
 def shortened(text: str) -> str:
     """A text of one line that is not too long."""
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened_to(text, LONGEST)
 
 
 def text_width(text: str, size: float) -> float:
     """About how wide a text is."""
     units = sum(0.3 if c in _NARROW else 0.88 if c in _WIDE else 0.67 if c.isupper() else 0.56 for c in text)
     return units * size
-
-
-def escaped(text: str) -> str:
-    """A text as XML has it: nothing in it is markup, and letters that XML does not allow are replaced."""
-    return html.escape(_UNFIT.sub("\ufffd", text))
 
 
 class Picture:
