@@ -45,6 +45,8 @@ def last_result() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples(name: str):
+    if name.startswith("fastgrad.utils.tensorboard"):
+        pytest.importorskip("tensorboard")
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
