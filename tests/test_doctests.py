@@ -63,6 +63,8 @@ def test_programs(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ):
+    if "fastgrad.utils.tensorboard" in source:
+        pytest.importorskip("tensorboard")
     monkeypatch.chdir(tmp_path)  # where they write files
     names: dict[str, Any] = {"__name__": "__main__"}
     try:
