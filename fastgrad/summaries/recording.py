@@ -188,12 +188,15 @@ def _sizes(input_size: Any) -> list[Sequence[int]]:
     raise TypeError("summary(): input_size must be a tuple of int, or a list of such tuples")
 
 
-def _copied(value: Any) -> Any:
-    """A value with copies of its tensors, so that a change in place does not reach those of the caller."""
+def _copied(value: Any, above: tuple[int, ...] = ()) -> Any:
+    """A value with copies of its tensors, so that a change in place does not reach those of the caller.
+
+    A container inside of itself is not entered a second time.
+    """
     if isinstance(value, TensorBase):
         return value.detach().clone().requires_grad_(value.requires_grad)  # type: ignore[attr-defined]
-    if is_container(value) and any(True for _ in tensors_in(value)):
-        return rebuilt(value, [_copied(inner) for inner in children(value)])
+    if is_container(value) and id(value) not in above and any(True for _ in tensors_in(value)):
+        return rebuilt(value, [_copied(inner, (*above, id(value))) for inner in children(value)])
     return value
 
 

@@ -198,6 +198,67 @@ def test_inputs_of_every_kind():
     assert fg.summary(model, kwargs={"a": x}).root.input == "[2]"
 
 
+def test_a_container_within_itself():
+    x: list[object] = [fg.ones(2)]
+    x.append(x)
+    assert fg.summary(nn.Identity(), (x,)).root.output == "[[2], [[2], [[2], …]]]"
+
+
+def test_what_runs_within_forward():
+    class Runs(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 4)
+            self.compiled = fg.compile(lambda x: self.inner(x) * 2)
+            self.register_buffer("steps", fg.zeros(1))
+            self.register_buffer("last", None)
+
+        def forward(self, x):
+            self.steps = self.steps + 1
+            self.last = x
+            with fg.enable_grad():
+                x = x.requires_grad_()
+                (grad,) = fg.autograd.grad(self.inner(x).sum(), x)
+            return fg.utils.checkpoint.checkpoint(self.inner, self.compiled(grad), use_reentrant=False)
+
+    model = Runs()
+    steps = model.steps
+    found = fg.summary(model, fg.ones(2, 4))
+    assert found.multiply_adds == 4 * 2 * 16  # one of them backwards
+    assert model.steps is steps
+    assert model.last is None
+    assert model.inner.weight.grad is None
+
+
+def test_a_summary_within_a_summary():
+    class Nested(nn.Module):
+        def forward(self, x):
+            return fg.summary(nn.ReLU(), x)
+
+    with pytest.raises(RuntimeError, match="captures cannot be nested"):
+        fg.summary(Nested(), fg.ones(1))
+    assert not module_hooks.CALL_HOOKS
+
+
+def test_ctrl_c_leaves_nothing_behind():
+    class Stops(nn.Module):
+        def forward(self, x):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fg.summary(nn.Sequential(Stops()), fg.ones(1))
+    assert not module_hooks.CALL_HOOKS
+    assert fg.summary(nn.ReLU(), fg.ones(1)).root.calls == 1
+
+
+def test_train_is_not_called():
+    class Freezes(nn.Linear):
+        def train(self, mode=True):
+            raise AssertionError
+
+    assert fg.summary(Freezes(1, 1), fg.ones(1, 1), mode="train").root.calls == 1
+
+
 def test_inputs_are_not_changed():
     x = fg.full((3,), -1.0)
     fg.summary(nn.ReLU(inplace=True), x)
