@@ -218,9 +218,8 @@ def _unchanged(model: Any, mode: str) -> Iterator[None]:
     finally:
         for module, training, held in before:
             module.training = training
-            if list(module._buffers.items()) != list(held.items()):
-                module._buffers.clear()
-                module._buffers.update(held)
+            module._buffers.clear()
+            module._buffers.update(held)
         for buffer, copy in values.values():
             with inference_mode(buffer.is_inference()), no_grad():
                 buffer.data.copy_(copy)

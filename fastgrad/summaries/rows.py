@@ -97,16 +97,16 @@ class Lines:
             return self._below(parent, module, direct)
         path = self.paths[id(module)]
         if parent.path and not path.startswith(parent.path + "."):
-            return self._below(parent, module, path)
+            return self._below(parent, module, path, path)
         for name in path.removeprefix(parent.path).strip(".").split("."):
             parent = self._below(parent, parent.module._modules[name], name)
         return parent
 
-    def _below(self, parent: Row, module: Any, name: str) -> Row:
+    def _below(self, parent: Row, module: Any, name: str, path: str = "") -> Row:
         for row in parent.rows:
             if row.module is module:
                 return row
-        path = f"{parent.path}.{name}" if parent.path else name
+        path = path or (f"{parent.path}.{name}" if parent.path else name)
         row = Row(module, path, name, parent.depth + 1)
         parent.rows.append(row)
         self._first.setdefault(id(module), row)

@@ -1,7 +1,7 @@
 """One style for all pictures: colours, and what matplotlib is told of them.
 
 The report of the demo puts variables of its page in the place of the colours, so that its pictures are at home on dark
-pages, too.
+pages, too. No two colours are the same to the last bit: each is replaced for itself.
 """
 
 from __future__ import annotations

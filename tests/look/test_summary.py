@@ -210,7 +210,7 @@ def test_what_runs_within_forward():
             super().__init__()
             self.inner = nn.Linear(4, 4)
             self.compiled = fg.compile(lambda x: self.inner(x) * 2)
-            self.register_buffer("steps", fg.zeros(1))
+            self.register_buffer("steps", fg.zeros(3))
             self.register_buffer("last", None)
 
         def forward(self, x):
@@ -228,6 +228,37 @@ def test_what_runs_within_forward():
     assert model.steps is steps
     assert model.last is None
     assert model.inner.weight.grad is None
+
+
+def test_modules_that_others_call():
+    class Borrows(nn.Module):
+        def __init__(self, lender) -> None:
+            super().__init__()
+            self.lenders = [lender]  # not a part of this module
+            self.own = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.lenders[0].deep.linear(self.own(x))
+
+    class Lends(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.deep = nn.ModuleDict({"linear": nn.Linear(2, 2)})
+
+        def forward(self, x):
+            return self.deep["linear"](x)
+
+    lender = Lends()
+    model = nn.ModuleDict({"a": lender, "b": Borrows(lender)})
+    model.forward = lambda x: model["b"](model["a"](x))
+    found = fg.summary(model, fg.ones(1, 2))
+    assert [(row.path, row.name, row.depth) for row in found.rows] == [
+        ("", "", 0), ("a", "a", 1), ("a.deep", "deep", 2), ("a.deep.linear", "linear", 3),
+        ("b", "b", 1), ("b.own", "own", 2), ("a.deep.linear", "a.deep.linear", 2),
+    ]  # fmt: skip
+    assert found.rows[-1].shared
+    assert [row.multiply_adds for row in found.rows] == [12, 4, 4, 4, 8, 4, 4]
+    assert found.parameters == 12
 
 
 def test_a_summary_within_a_summary():
