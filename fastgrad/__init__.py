@@ -104,13 +104,18 @@ _LATER: dict[str, str | None] = dict.fromkeys(
     (
         "accelerator",
         "amp",
+        "as_torch",
         "backends",
+        "distributed",
         "distributions",
         "fft",
         "func",
+        "futures",
         "library",
+        "multiprocessing",
         "nn",
         "optim",
+        "overrides",
         "package",
         "profiler",
         "serialization",
@@ -128,10 +133,14 @@ _LATER: dict[str, str | None] = dict.fromkeys(
     "vmap": "func",
     "warmup": "warm",
 }
+_LATER["install_as_torch"] = "as_torch"
 _LATER |= dict.fromkeys(
     (
-        "alpha_dropout", "celu", "celu_", "channel_shuffle", "feature_alpha_dropout", "native_channel_shuffle",
-        "pixel_shuffle", "pixel_unshuffle", "rrelu", "rrelu_", "selu", "selu_", "threshold", "threshold_",
+        "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
+        "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
+        "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d",
+        "native_channel_shuffle", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu",
+        "rrelu_", "selu", "selu_", "threshold", "threshold_",
     ),
     "nn.functional",
 )  # fmt: skip

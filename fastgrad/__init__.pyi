@@ -57,6 +57,7 @@ def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _i
 from fastgrad import amp as amp
 def as_strided_(self: _Tensor, *operands: _Any, **named: _Any) -> _Tensor:
     r"""In-place form of `as_strided`, for tensors that require no gradient."""
+from fastgrad import as_torch as as_torch
 def asin_(self: _Tensor) -> _Tensor:
     r"""In-place form of `asin`."""
 def asinh_(self: _Tensor) -> _Tensor:
@@ -100,6 +101,7 @@ def deg2rad_(self: _Tensor) -> _Tensor:
 def detach_(self: _Tensor) -> _Tensor:
     r"""Forget the history, in place."""
 from fastgrad.places import device as device
+from fastgrad import distributed as distributed
 from fastgrad import distributions as distributions
 double: _dtype
 from fastgrad.dtypes import dtype as dtype
@@ -128,6 +130,7 @@ def floor_(self: _Tensor) -> _Tensor:
 def frac_(self: _Tensor) -> _Tensor:
     r"""In-place form of `frac`."""
 from fastgrad import func as func
+from fastgrad import futures as futures
 def gcd_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `gcd`."""
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
@@ -144,6 +147,7 @@ from fastgrad.dtypes import iinfo as iinfo
 inf: _float
 from fastgrad.autograd.modes import inference_mode as inference_mode
 from fastgrad.random import initial_seed as initial_seed
+from fastgrad.as_torch.installing import install_as_torch as install_as_torch
 int: _dtype
 int16: _dtype
 int32: _dtype
@@ -175,6 +179,7 @@ from fastgrad.functions.pointwise import logit_ as logit_
 long: _dtype
 from fastgrad.random import manual_seed as manual_seed
 from fastgrad.functions.memory_format import memory_format as memory_format
+from fastgrad import multiprocessing as multiprocessing
 nan: _float
 from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook
@@ -185,6 +190,7 @@ from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
 from fastgrad import ops as ops
 from fastgrad import optim as optim
+from fastgrad import overrides as overrides
 from fastgrad import package as package
 pi: _float
 preserve_format: _memory_format
@@ -257,6 +263,8 @@ def acos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between 0 and pi whose cosine is the input; NaN beyond 1."""
 def acosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
+def adaptive_avg_pool1d(input: _Tensor, output_size: _int | tuple[_int, ...]) -> _Tensor:
+    r"""The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`."""
 def add(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input + alpha * other``, broadcast and promoted."""
 def addbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
@@ -373,12 +381,16 @@ def atleast_2d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with two dimensions at least; new ones stand in front."""
 def atleast_3d(*tensors: _Tensor | _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors with three dimensions at least; a vector lies along the second."""
+def avg_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> _Tensor:
+    r"""The mean of each window of a signal (N, C, L) or (C, L); see `avg_pool2d`."""
 def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _float | _complex = 1, alpha: _int | _float | _complex = 1) -> _Tensor:
     r"""``beta * input + alpha * bmm(batch1, batch2)``."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``1 - |2 k / n - 1|``; see `hann_window`."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
     r"""Ones with the probabilities that the elements are, and zeros."""
+def bilinear(input1: _Tensor, input2: _Tensor, weight: _Tensor, bias: _Tensor | None = None) -> _Tensor:
+    r"""``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     r"""How often each non-negative integer stands in a vector."""
 def binomial(count: _Tensor, prob: _Tensor, generator: _Generator | None = None) -> _Tensor:
@@ -474,6 +486,18 @@ def conj_physical(input: _Tensor) -> _Tensor:
     r"""The complex conjugates, in memory of their own; of a real tensor itself."""
 def constant_pad_nd(input: _Tensor, pad: _Sequence[_int], value: _float = 0) -> _Tensor:
     r"""The tensor with more elements of one value around it: `nn.functional.pad` in the mode "constant"."""
+def conv1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of signals; see `conv2d`, with one dimension less."""
+def conv2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of images, which neural networks define as the cross-correlation::"""
+def conv3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
+    r"""The convolution of volumes; see `conv2d`, with one dimension more."""
+def conv_transpose1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transposed convolution of signals; see `conv_transpose2d`, with one dimension less."""
+def conv_transpose2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transpose of `conv2d` as a linear map of images: what carries gradients back through a convolution."""
+def conv_transpose3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
+    r"""The transposed convolution of volumes; see `conv_transpose2d`, with one dimension more."""
 def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -482,6 +506,8 @@ def cos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The cosine of angles in radians."""
 def cosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic cosine."""
+def cosine_similarity(x1: _Tensor, x2: _Tensor, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
+    r"""``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast."""
 @_overload
 def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None) -> _Tensor:
     r"""How many elements are not zero, over all or some dimensions."""
@@ -662,6 +688,8 @@ def grid_sampler_2d(input: _Tensor, grid: _Tensor, interpolation_mode: _int, pad
     r"""Images at the places of a grid: `nn.functional.grid_sample` with its modes as numbers."""
 def grid_sampler_3d(input: _Tensor, grid: _Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
     r"""Volumes at the places of a grid. See `grid_sampler_2d`."""
+def group_norm(input: _Tensor, num_groups: _int, weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
+    r"""`layer_norm` over groups of channels (Wu, He 2018)."""
 def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a gated recurrent unit."""
 def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -670,6 +698,14 @@ def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 
     r"""``alpha - beta cos(2 pi k / n)``; see `hann_window`."""
 def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``(1 - cos(2 pi k / n)) / 2``, where n is the length, or one less if the window is not `periodic`."""
+def hardshrink(input: _Tensor, lambd: _float = 0.5) -> _Tensor:
+    r"""X where its absolute value is above `lambd`, elsewhere zero."""
+@_overload
+def hash_tensor(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0) -> _Tensor:
+    r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
+@_overload
+def hash_tensor(input: _Tensor, axis: _int | _Sequence[_int] | None = None, *, keepdims: _bool = False, mode: _int = 0) -> _Tensor:
+    r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
@@ -768,6 +804,8 @@ def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) ->
 @_overload
 def kthvalue(input: _Tensor, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
+def layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
+    r"""``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba, Kiros, Hinton 2016)."""
 def lcm(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The least common multiple of two integers, which is not negative."""
 def ldexp(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -862,6 +900,33 @@ def max(input: _Tensor, other: _Tensor) -> _Tensor:
 @_overload
 def max(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of an image."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, *, return_indices: _Literal[True]) -> tuple[_Tensor, _Tensor]:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
+@_overload
+def max_pool3d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
+    r"""The maximum of each window of a volume (N, C, D, H, W) or (C, D, H, W)."""
 def maximum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The larger of two tensors' elements; NaN if either is."""
 @_overload
@@ -1000,6 +1065,8 @@ def ormqr(input: _Tensor, tau: _Tensor, other: _Tensor, left: _bool = True, tran
     r"""The product of a matrix with the orthogonal matrix Q of `geqrf`."""
 def outer(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""The products of each element of a vector with each of another."""
+def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
+    r"""The norm of ``x1 - x2 + eps`` along the last dimension."""
 def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> _LowRank:
     r"""An approximation of the first principal components of matrices, whose rows are samples."""
 def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
@@ -1028,6 +1095,8 @@ def positive(input: _Tensor) -> _Tensor:
     r"""The input itself."""
 def pow(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""``input ** exponent``, broadcast and promoted."""
+def prelu(input: _Tensor, weight: _Tensor) -> _Tensor:
+    r"""X where it is positive, elsewhere ``weight * x``."""
 @_overload
 def prod(input: _Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The product over one dimension, or over all. See `sum` for the parameters."""
@@ -1101,6 +1170,8 @@ def resolve_neg(input: _Tensor) -> _Tensor:
     r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
 def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | _int | _float | _complex) -> _dtype:
     r"""The dtype that an op over two operands gives."""
+def rms_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, eps: _float | None = None) -> _Tensor:
+    r"""``x / sqrt(mean(x**2) + eps) * weight`` over the last dimensions (Zhang, Sennrich 2019)."""
 def rnn_relu_cell(input: _Tensor, hx: _Tensor | None, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
 def rnn_tanh_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:

@@ -1,4 +1,4 @@
-"""The command ``fastgrad``: ``demo``, ``doctor`` and ``warmup``.
+"""The command ``fastgrad``: ``demo``, ``doctor``, ``launch`` and ``warmup``.
 
 Importing this module is cheap; every command imports what it needs when it runs.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -94,6 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(command=_doctor)
 
+    _add_launch(commands)
+
     warmup = commands.add_parser(
         "warmup",
         help="compile kernels into the cache",
@@ -116,6 +119,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     warmup.set_defaults(command=_warmup)
     return parser
+
+
+def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    launch = commands.add_parser(
+        "launch",
+        help="run a program on several ranks",
+        description="Start a program as often as there are ranks, with mpiexec; RANK, WORLD_SIZE, LOCAL_RANK and "
+        "LOCAL_WORLD_SIZE are set. See fastgrad.distributed.",
+    )
+    launch.add_argument("-n", "--ranks", type=_count, required=True, metavar="N", help="how many ranks")
+    launch.add_argument("-m", "--module", action="store_true", help="PROGRAM is the name of a module")
+    launch.add_argument("program", metavar="PROGRAM", help="the path of the program")
+    launch.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    launch.set_defaults(command=_launch)
 
 
 def _natural(text: str) -> int:
@@ -208,6 +225,24 @@ def _doctor(_: argparse.Namespace) -> None:
         heading(title)
         for key, value in rows.items():
             print(f"  {key:<{width}}  {value}")
+
+
+def _launch(arguments: argparse.Namespace) -> None:
+    from fastgrad.distributed import launching
+
+    mpiexec = launching.find_mpiexec()
+    if mpiexec is None or not _has("mpi4py"):
+        missing = "mpiexec" if mpiexec is None else "mpi4py"
+        raise CommandError(
+            f'launch needs {missing}, which is not installed; install it with\n    pip install "fastgrad[mpi]"',
+            EXIT_MISSING_EXTRA,
+        )
+    if not arguments.module and not Path(arguments.program).is_file():
+        raise CommandError(f"PROGRAM: expected the path of a file, got {arguments.program!r}", EXIT_USAGE)
+    command = launching.command_of(
+        mpiexec, arguments.ranks, [arguments.program, *arguments.arguments], arguments.module
+    )
+    os.execv(mpiexec, command)  # signals and exit codes are then those of mpiexec
 
 
 def _warmup(arguments: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastgrad import module_names
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
@@ -77,7 +78,7 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
         return _TYPE_NAMES.get(self.name, self.name)
 
     def __repr__(self) -> str:
-        return f"fastgrad.{self.name}"
+        return f"{module_names.shown}.{self.name}"
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return (of_name, (self.name,))

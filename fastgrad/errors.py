@@ -29,6 +29,7 @@ from fastgrad.native.contracts.status import (
     NOTED_OPERANDS,
     OPERAND_WORDS,
     REASONS,
+    USER_RAISED,
     Fact,
 )
 from fastgrad.native.host import devices
@@ -71,6 +72,10 @@ def error_of(
     reason = REASONS[status]
     if status == DEVICE_FAILED:
         return devices.error_of(facts[0], facts[1], "" if name == NO_NAME else f"{name}()")
+    if status == USER_RAISED:
+        error, where = exception_of_code(facts[0])
+        error.add_note(f"raised by the function of {name} ({where})")
+        return error
     tensors = [t for t in operands if isinstance(t, (TensorBase, Operand))]
     text = reason.text.format_map(_Facts(reason.facts, facts, name, tensors, attrs))
     says_what = "{op}" in reason.text or reason.text.startswith("{view}")

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad import module_names
+
 __all__ = [
     "PrintOptions",
     "format_cells",
@@ -30,8 +32,6 @@ __all__ = [
     "printoptions",
     "set_printoptions",
 ]
-
-DTYPE_PREFIX = "fastgrad."
 
 # Beyond these bounds fixed point would waste the line or lose the digits: scientific notation takes over.
 _LARGEST_FIXED = 1.0e8
@@ -243,7 +243,7 @@ def format_tensor(
         suffixes.append(f"size={tuple(array.shape)}")
     told = ("int64", "bool", "complex128" if default_dtype == "float64" else "complex64")
     if dtype_name != default_dtype and (empty or dtype_name not in told):
-        suffixes.append(f"dtype={DTYPE_PREFIX}{dtype_name}")
+        suffixes.append(f"dtype={module_names.shown}.{dtype_name}")
     if grad_fn_name is not None:
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:

@@ -1,7 +1,7 @@
 """Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
 
-Matrices are of float32 or float64, and any leading dimensions are those of a batch. LAPACK is the one inside of NumPy's
-wheel.
+Matrices are of float32 or float64 (for `eig` complex ones, too), and any leading dimensions are those of a batch.
+LAPACK is the one inside of NumPy's wheel.
 
 Examples
 --------
@@ -14,6 +14,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.eigen import eig, eigvals
 from fastgrad.functions.factors import (
     cholesky,
     cholesky_ex,
@@ -32,6 +33,7 @@ from fastgrad.functions.linalg import matmul
 from fastgrad.functions.matrices import LinAlgError
 from fastgrad.functions.matrix_functions import cond, matrix_exp, matrix_norm, matrix_power, matrix_rank, norm
 from fastgrad.functions.orthogonal import householder_product, qr
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.products import cross_product, multiplied_chain
 from fastgrad.functions.products import powers as _powers
@@ -53,6 +55,7 @@ from fastgrad.functions.systems import (
 from fastgrad.module_names import getattr_of as _getattr_of
 
 
+@taking_out
 @planned
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The vector products of vectors of three elements along a dimension. See `fastgrad.cross`."""
@@ -71,6 +74,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     return _diagonal(A, offset, dim1, dim2)
 
 
+@taking_out
 @lower_precision
 def multi_dot(tensors: Any) -> Any:
     """The product of a chain of matrices, of which the first and the last may be vectors.
@@ -89,6 +93,7 @@ def multi_dot(tensors: Any) -> Any:
     return multiplied_chain("linalg.multi_dot", need_tensors("linalg.multi_dot", tensors))
 
 
+@taking_out
 @planned
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Sums of products along a dimension of two tensors, which are broadcast."""
@@ -102,30 +107,6 @@ def vander(x: Any, *, N: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     x = x if need_tensor("linalg.vander", x, "x").dim() else x.reshape(1)
     last = x.shape[-1]
     return _powers("linalg.vander", x, last if N is None else as_index("linalg.vander", "N", N))
-
-
-def eig(A: Any) -> Any:  # noqa: N803 - PyTorch's name
-    """Eigenvalues and eigenvectors of square matrices, which are complex: not supported.
-
-    Raises
-    ------
-    NotImplementedError
-    """
-    raise NotImplementedError(
-        "linalg.eig(): there is no decomposition with complex results yet; linalg.eigh is for symmetric matrices"
-    )
-
-
-def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
-    """Eigenvalues of square matrices, which are complex: not supported.
-
-    Raises
-    ------
-    NotImplementedError
-    """
-    raise NotImplementedError(
-        "linalg.eigvals(): no decomposition with complex results yet; linalg.eigvalsh is for symmetric matrices"
-    )
 
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 import numpy as _np
 
 from fastgrad.dtypes import dtype as _dtype
+from fastgrad.functions.eigen import EigenDecomposition as _EigenDecomposition
 from fastgrad.functions.factors import CholeskyEx as _CholeskyEx
 from fastgrad.functions.factors import Eigenpairs as _Eigenpairs
 from fastgrad.functions.factors import LDLFactors as _LDLFactors
@@ -44,12 +45,12 @@ def det(input: _Tensor) -> _Tensor:
     r"""The determinants of square matrices."""
 def diagonal(A: _Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
     r"""The diagonals of matrices, as a view."""
-def eig(A: _Tensor) -> _Tensor:
-    r"""Eigenvalues and eigenvectors of square matrices, which are complex: not supported."""
+def eig(A: _Tensor) -> _EigenDecomposition:
+    r"""Eigenvalues and eigenvectors of square matrices."""
 def eigh(A: _Tensor, UPLO: _str = 'L') -> _Eigenpairs:
     r"""Eigenvalues and eigenvectors of symmetric matrices."""
 def eigvals(A: _Tensor) -> _Tensor:
-    r"""Eigenvalues of square matrices, which are complex: not supported."""
+    r"""Eigenvalues of square matrices, complex and in no particular order. See `eig`."""
 def eigvalsh(A: _Tensor, UPLO: _str = 'L') -> _Tensor:
     r"""Eigenvalues of symmetric matrices in ascending order. See `eigh`."""
 def householder_product(A: _Tensor, tau: _Tensor) -> _Tensor:

@@ -76,6 +76,7 @@ def _row(tag: str, cells: Sequence[str], left: int) -> str:
 
 def prints_itself(kind: type[Any]) -> bool:
     """Whether a subclass of a program says itself how its objects are printed: then notebooks show that text."""
-    owner = next(base for base in kind.__mro__ if "__repr__" in vars(base))
-    module = getattr(vars(owner)["__repr__"], "__globals__", {}).get("__name__", "")
-    return not module.startswith("fastgrad.")
+    own = next(vars(base)["__repr__"] for base in kind.__mro__ if "__repr__" in vars(base))
+    # A function is told by where it was defined; an object in its place, as overrides have them, by its class.
+    place = getattr(own, "__globals__", {}).get("__name__") or type(own).__module__
+    return not place.startswith("fastgrad.")

@@ -13,6 +13,12 @@ from typing import Any
 FILE = Path(__file__).parent / "pytorch_names.txt"
 """The public names of PyTorch by modules; written by ``tools/pytorch_names.py``."""
 
+shown = "fastgrad"
+"""The package's name in what programs read, such as ``str(dtype)``; `fastgrad.as_torch` lets it be ``torch``."""
+
+homes: dict[type, str] = {}
+"""The modules of classes whose ``__module__`` reads otherwise meanwhile."""
+
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise, pointwise, reduce
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.polynomials import POLYNOMIALS
 from fastgrad.functions.special import round
@@ -33,11 +34,19 @@ softmax, log_softmax, logsumexp = reduce.softmax, reduce.log_softmax, reduce.log
 def _of(name: str) -> Callable[..., Any]:
     function = elementwise.function_of(BY_NAME[f"special_{name}"])
     function.__name__ = function.__qualname__ = name
+    function.__module__ = __name__
     return function
 
 
 entr, erfcx, i0e, i1, i1e, log_ndtr, ndtri, xlog1py, zeta = map(
     _of, ("entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtri", "xlog1py", "zeta")
+)
+airy_ai, bessel_j0, bessel_j1, bessel_y0, bessel_y1, spherical_bessel_j0 = map(
+    _of, ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "spherical_bessel_j0")
+)
+modified_bessel_k0, modified_bessel_k1 = map(_of, ("modified_bessel_k0", "modified_bessel_k1"))
+scaled_modified_bessel_k0, scaled_modified_bessel_k1 = map(
+    _of, ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1")
 )
 
 modified_bessel_i0, modified_bessel_i1 = i0, i1
@@ -57,6 +66,7 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 ) = (POLYNOMIALS[name] for name in sorted(POLYNOMIALS))
 
 
+@taking_out
 @planned
 def ndtr(input: Any) -> Any:
     """The probability that the normal distribution has below the input, element by element."""
@@ -64,6 +74,11 @@ def ndtr(input: Any) -> Any:
 
 
 __all__ = [
+    "airy_ai",
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
     "chebyshev_polynomial_t",
     "chebyshev_polynomial_u",
     "chebyshev_polynomial_v",
@@ -95,18 +110,23 @@ __all__ = [
     "logsumexp",
     "modified_bessel_i0",
     "modified_bessel_i1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
     "multigammaln",
     "ndtr",
     "ndtri",
     "polygamma",
     "psi",
     "round",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
     "shifted_chebyshev_polynomial_t",
     "shifted_chebyshev_polynomial_u",
     "shifted_chebyshev_polynomial_v",
     "shifted_chebyshev_polynomial_w",
     "sinc",
     "softmax",
+    "spherical_bessel_j0",
     "xlog1py",
     "xlogy",
     "zeta",

@@ -14,6 +14,16 @@ from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
 from fastgrad.tensor.size import Size as _Size
 
+def airy_ai(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""Airy's function Ai; NaN at both infinities, as in PyTorch."""
+def bessel_j0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The Bessel function of the first kind of order 0."""
+def bessel_j1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The Bessel function of the first kind of order 1."""
+def bessel_y0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The Bessel function of the second kind of order 0; NaN for negative numbers."""
+def bessel_y1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The Bessel function of the second kind of order 1; NaN for negative numbers."""
 def chebyshev_polynomial_t(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Chebyshev's polynomials of the first kind, by order and point."""
 def chebyshev_polynomial_u(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -84,6 +94,10 @@ def modified_bessel_i0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor
     r"""The modified Bessel function of the first kind of order 0."""
 def modified_bessel_i1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The modified Bessel function of the first kind of order 1."""
+def modified_bessel_k0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The modified Bessel function of the second kind of order 0; NaN for negative numbers."""
+def modified_bessel_k1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The modified Bessel function of the second kind of order 1; NaN for negative numbers."""
 def multigammaln(input: _Tensor, p: _int) -> _Tensor:
     r"""The logarithm of the gamma function of `p` dimensions."""
 def ndtr(input: _Tensor) -> _Tensor:
@@ -96,6 +110,10 @@ def psi(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The derivative of the logarithm of the gamma function; NaN at negative whole numbers."""
 def round(input: _Tensor, *, decimals: _int = 0) -> _Tensor:
     r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
+def scaled_modified_bessel_k0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""``exp(input) * modified_bessel_k0(input)``."""
+def scaled_modified_bessel_k1(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""``exp(input) * modified_bessel_k1(input)``."""
 def shifted_chebyshev_polynomial_t(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Chebyshev's polynomials of the first kind, at 2 x - 1, by order and point."""
 def shifted_chebyshev_polynomial_u(input: _Tensor | _int | _float | _complex, n: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -112,6 +130,8 @@ def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tenso
 @_overload
 def softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
+def spherical_bessel_j0(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
+    r"""The spherical Bessel function of the first kind of order 0, ``sin(input) / input``."""
 def xlog1py(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""``input * log1p(other)``, and 0 where `input` is 0."""
 def xlogy(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:

@@ -62,7 +62,7 @@ def test_functions_that_are_imported_later_are_names_of_the_package():
         importlib.import_module(module.name)
     importlib.import_module("fastgrad.functions.recurrent")
     assert set(public.PACKAGE) <= set(fg.__all__) <= set(dir(fg))
-    assert [name for name, function in public.PACKAGE.items() if getattr(fg, name) is not function] == []
+    assert [name for name, function in public.PACKAGE.items() if getattr(fg, name) != function] == []
 
 
 def test_what_few_programs_need_is_not_imported_with_the_package():

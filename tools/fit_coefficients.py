@@ -204,6 +204,109 @@ def bessel_far(order: int) -> Function:
     return scaled
 
 
+def bessel_over_zeros(order: int) -> Function:
+    """J of an order over its first two factors ``x**2 - r**2`` (and over x) where ``t = 64 - x**2``."""
+    squares = [mp.besseljzero(order, k) ** 2 for k in (1, 2)]
+
+    def ratio(t: Any) -> Any:
+        z = 64 - t
+        x = mp.sqrt(z)
+        value = mp.besselj(order, x) / x**order if z > 1e-20 else mp.mpf(1) / 2**order
+        return value / ((z - squares[0]) * (z - squares[1]))
+
+    return ratio
+
+
+def bessel_second_regular(order: int) -> Function:
+    """What Y adds to ``2/pi log(x) J`` (and to ``-2/(pi x)``; then over x) where ``t = x**2 / 32 - 1``."""
+
+    def regular(t: Any) -> Any:
+        x = mp.sqrt(32 * (1 + t))
+        if x < 1e-12:
+            inner = 2 * (mp.euler - mp.log(2)) / mp.pi
+            return inner if order == 0 else (inner - 1 / mp.pi) / 2
+        with mp.extradps(30):
+            rest = mp.bessely(order, x) - 2 / mp.pi * mp.log(x) * mp.besselj(order, x)
+            return rest if order == 0 else (rest + 2 / (mp.pi * x)) / x
+
+    return regular
+
+
+def bessel_wave(order: int, part: Function) -> Function:
+    """P, or Q times x, where ``J + i Y = sqrt(2 / (pi x)) (P + i Q) exp(i phase)`` and ``(t + 1) / 2 = 64 / x**2``."""
+
+    def wave(t: Any) -> Any:
+        x = mp.sqrt(128 / (1 + t))
+        phase = x - (2 * order + 1) * mp.pi / 4
+        return part(
+            x, (mp.besselj(order, x) + 1j * mp.bessely(order, x)) * mp.sqrt(mp.pi * x / 2) * mp.expj(-phase)
+        )
+
+    return wave
+
+
+def real_part(_: Any, wave: Any) -> Any:
+    """P of a wave ``P + i Q``."""
+    return mp.re(wave)
+
+
+def imag_part(x: Any, wave: Any) -> Any:
+    """Q of a wave ``P + i Q``, times x."""
+    return mp.im(wave) * x
+
+
+def bessel_decay(order: int) -> Function:
+    """``sqrt(x) exp(x) K(x)`` of an order where ``t = (x - 4) / (x + 2)``, for x from 1 on."""
+
+    def scaled(t: Any) -> Any:
+        x = (4 + 2 * t) / (1 - t)
+        return mp.sqrt(x) * mp.exp(x) * mp.besselk(order, x)
+
+    return scaled
+
+
+def airy_near(t: Any) -> Any:
+    """``exp(2/3 x**1.5) Ai(x)`` where ``t = sqrt(x) - 1``."""
+    s = 1 + t
+    return mp.exp(2 * s**3 / 3) * mp.airyai(s * s)
+
+
+def airy_far(t: Any) -> Any:
+    """``x**0.25 exp(u) Ai(x)`` where ``u = 2/3 x**1.5`` and ``t = 32 / (3 u) - 1``."""
+    u = mp.mpf(32) / 3 / (1 + t)
+    x = (3 * u / 2) ** (mp.mpf(2) / 3)
+    return x ** mp.mpf("0.25") * mp.exp(u) * mp.airyai(x)
+
+
+AIRY_ZEROS = [mp.airyaizero(k) for k in (1, 2)]
+
+
+def airy_over_zeros(t: Any) -> Any:
+    """Ai over its first two factors ``x - r`` where ``t = -x - 2.25``."""
+    x = -(t + mp.mpf("2.25"))
+    return mp.airyai(x) / ((x - AIRY_ZEROS[0]) * (x - AIRY_ZEROS[1]))
+
+
+def inverse_of(f: Function) -> Function:
+    """A weight by which errors are relative ones."""
+    return lambda t: 1 / f(t)
+
+
+def airy_wave(part: Function) -> Function:
+    """P, or Q times u, where ``Ai - i Bi = a**-0.25 (P + i Q) exp(i (u - pi / 4))`` at ``x = -a``.
+
+    With ``u = 2/3 a**1.5`` and ``(t + 1) / 2 = 40.5 / u**2``.
+    """
+
+    def wave(t: Any) -> Any:
+        u = mp.sqrt(81 / (1 + t))
+        a = (3 * u / 2) ** (mp.mpf(2) / 3)
+        together = mp.airyai(-a) - 1j * mp.airybi(-a)
+        return part(u, together * a ** mp.mpf("0.25") * mp.expj(-(u - mp.pi / 4)))
+
+    return wave
+
+
 F32, F64 = np.float32, np.float64
 TINY_32, TINY_64 = mp.mpf(10) ** -9, mp.mpf(10) ** -19  # a weight must not be zero
 LN2_HALF = mp.log(2) / 2 * mp.mpf("1.0002")
@@ -239,6 +342,22 @@ FITS = {
     "LGAMMA_SLOPE": Fit(F64, lgamma_slope, lambda s: 2, 17, "-0.5001", "0.5001"),
     "BESSEL_0": Fit(F64, bessel_far(0), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
     "BESSEL_1": Fit(F64, bessel_far(1), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
+    **{
+        f"BESSEL_{name}{order}": fit
+        for order in (0, 1)
+        for name, fit in {
+            "J": Fit(F64, bessel_over_zeros(order), inverse_of(bessel_over_zeros(order)), 15, 0, 64),
+            "Y": Fit(F64, bessel_second_regular(order), lambda t: 1, 16, -1, 1),
+            "P": Fit(F64, bessel_wave(order, real_part), lambda t: 1, 13, "-0.999999", 1),
+            "Q": Fit(F64, bessel_wave(order, imag_part), lambda t: mp.mpf(1) / 8, 13, "-0.999999", 1),
+            "K": Fit(F64, bessel_decay(order), lambda t: mp.mpf("0.8"), 26, -1, "0.9999"),
+        }.items()
+    },
+    "AIRY_NEAR": Fit(F64, airy_near, lambda t: 4, 26, -1, 1),
+    "AIRY_FAR": Fit(F64, airy_far, lambda t: mp.mpf("3.6"), 17, "-0.99999", 1),
+    "AIRY_MIDDLE": Fit(F64, airy_over_zeros, inverse_of(airy_over_zeros), 25, "-2.25", "2.25"),
+    "AIRY_P": Fit(F64, airy_wave(real_part), lambda t: mp.mpf("1.8"), 13, "-0.999999", 1),
+    "AIRY_Q": Fit(F64, airy_wave(imag_part), lambda t: mp.mpf("0.3"), 13, "-0.999999", 1),
 }
 CONSTANTS = {
     "LN2": mp.log(2),
@@ -246,6 +365,8 @@ CONSTANTS = {
     "LOG10E": 1 / mp.log(10),
     "LOG10_2": mp.log(2) / mp.log(10),
     "HALF_PI": mp.pi / 2,
+    **{f"BESSEL_J{order} zero {k}": mp.besseljzero(order, k) for order in (0, 1) for k in (1, 2)},
+    **{f"AIRY zero {k}": AIRY_ZEROS[k - 1] for k in (1, 2)},
     "TWO_OVER_PI": 2 / mp.pi,
 }
 

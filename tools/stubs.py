@@ -317,13 +317,18 @@ def _with_default(kind: str, default: Any) -> str:
 # --- the stubs -----------------------------------------------------------------------------------------------------
 
 
+def _own(module: types.ModuleType, name: str) -> Any:
+    """What a module has under a name."""
+    return fg.overrides.original(getattr(module, name, None))
+
+
 def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) -> None:
     """What a module offers besides functions: classes, dtypes, constants, modules."""
     for name in names:
-        found = getattr(module, name)
+        found = _own(module, name)
         if isinstance(found, types.ModuleType):
             stub.lines.append(f"from {module.__name__} import {name} as {name}")
-        elif inspect.isfunction(found) and getattr(sys.modules[found.__module__], name, None) is not found:
+        elif inspect.isfunction(found) and _own(sys.modules[found.__module__], name) is not found:
             stub.function(name, found)  # a method as a function
         elif isinstance(found, type) and found.__module__ == module.__name__:  # made at run time
             stub.lines.append(f"class {name}(_Tensor): ...")
@@ -357,13 +362,11 @@ def functions(module: types.ModuleType) -> str:
     stub = Stub()
     names = sorted(module.__all__)
     plain = [
-        n
-        for n in names
-        if inspect.isfunction(getattr(module, n)) or type(getattr(module, n)).__name__ == "Planned"
+        n for n in names if inspect.isfunction(_own(module, n)) or type(_own(module, n)).__name__ == "Planned"
     ]
     _declare_others(stub, module, [n for n in names if n not in plain])
     for name in plain:
-        stub.function(name, getattr(module, name))
+        stub.function(name, _own(module, name))
     return stub.text()
 
 
@@ -422,7 +425,7 @@ def tensor() -> str:
         if hasattr(fg.Tensor, name):
             stub.lines.append(f"    def {name}{rest}: ...")
     for name in sorted(n for n in dir(fg.Tensor) if not n.startswith("__")):
-        found = inspect.getattr_static(fg.Tensor, name)
+        found = fg.overrides.original(inspect.getattr_static(fg.Tensor, name))
         if name in METHODS or inspect.isfunction(found):
             stub.function(name, METHODS.get(name, found), method=True, indent="    ")
         else:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
+from fastgrad import module_names
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import zeros
 from fastgrad.native.build.loader import HandleBase, TensorBase, rt, runtime_set_object
@@ -310,7 +311,7 @@ def check_replacement(hook: Any, old: Any, new: Any) -> None:
     if not isinstance(new, TensorBase):
         raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'{_blame(hook)}")
     if rt.field(old, DTYPE_FIELD) != rt.field(new, DTYPE_FIELD):
-        was, got = (f"fastgrad.{t.dtype.type_name}Tensor" for t in (old, new))
+        was, got = (f"{module_names.shown}.{t.dtype.type_name}Tensor" for t in (old, new))
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has changed the type of value (was {was} got {got}){_blame(hook)}"
         )

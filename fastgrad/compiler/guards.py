@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad import module_names
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.code_names import global_names, names_in, texts_in, used_cells
@@ -114,7 +115,7 @@ def same(a: Any, b: Any) -> bool:
 def _is_constant_module(module: Any) -> bool:
     """Whether a module belongs to the library, the standard library or an installed package."""
     root = getattr(module, "__name__", "").partition(".")[0]
-    if root == _PACKAGE or root in sys.stdlib_module_names:
+    if root in (_PACKAGE, module_names.shown) or root in sys.stdlib_module_names:
         return True
     file = getattr(module, "__file__", None)
     return file is None or file.startswith(_LIBRARY_FOLDERS)

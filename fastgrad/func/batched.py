@@ -32,6 +32,7 @@ from fastgrad.native.build.loader import rt, runtime_set_object
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 from fastgrad.tensor import Tensor
+from fastgrad.tensor.subclasses import disabled_torch_function
 
 _SELECT, _UNSQUEEZE, _EXPAND, _ALIAS = (BY_NAME[n].id for n in ("select", "unsqueeze", "expand", "alias"))
 _sizes, _choose = rt.sizes, rt.choose_devices
@@ -143,6 +144,7 @@ class Batched(Tensor):
     """A tensor of a function that `vmap` calls; see Note [Batched tensors]."""
 
     __slots__ = ("_level", "_value")
+    __torch_function__ = disabled_torch_function
 
     _level: Level
     _value: Any

@@ -30,8 +30,14 @@ def is_number(value: object) -> bool:
 def need_tensor(name: str, value: Any, argument: str = "input", position: int = 1) -> Any:
     """The value, if it is a tensor; a TypeError naming the argument and its position otherwise."""
     if not isinstance(value, TensorBase):
+        asks = hasattr(type(value), "__torch_function__")
         raise TypeError(
             f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            + (
+                "; call fastgrad.overrides.install() first, so that its __torch_function__ is asked"
+                if asks
+                else ""
+            )
         )
     return value
 

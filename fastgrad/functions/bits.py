@@ -1,16 +1,18 @@
-"""Floating-point numbers as they are stored: neighbours, significand and exponent."""
+"""Numbers as they are stored: neighbours, significand and exponent of floating-point ones; hashes of bits."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.arrangement import broadcast_tensors
 from fastgrad.functions.index import where
 from fastgrad.functions.pointwise import ldexp
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import cat, wrapped_dims
 from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FLOATS, HALVES
 from fastgrad.ops.call import is_recorded
 
@@ -112,3 +114,71 @@ def frexp(input: Any) -> Frexp:
     half = exponent // 2  # in two steps, as 2 ** -exponent may be too large
     first, second = (-half).to(wide.dtype), (half - exponent).to(wide.dtype)
     return Frexp(ldexp(ldexp(x, first), second).to(x.dtype), exponent)
+
+
+@public()
+def hash_tensor(input: Any, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Any:
+    """A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions.
+
+    Parameters
+    ----------
+    input : Tensor
+        Its elements are taken as float64, int64 or uint64; not complex.
+    dim : int or tuple of int, optional
+        The dimensions to reduce; by default all.
+    keepdim : bool
+        Whether they stay, with size 1.
+    mode : int
+        0, the exclusive or.
+
+    Returns
+    -------
+    Tensor
+        Of dtype uint64.
+
+    Raises
+    ------
+    RuntimeError
+        If `mode` is another one, or all dimensions of a tensor without elements are reduced.
+    IndexError
+        If a dimension of size 0 is reduced.
+    NotImplementedError
+        If `input` is complex.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.hash_tensor(fg.tensor([[1, 2], [4, 8]]), 1)
+    tensor([ 3, 12], dtype=fastgrad.uint64)
+    """
+    name = "hash_tensor"
+    x = need_tensor(name, input).detach()
+    if as_index(name, "mode", mode) != 0:
+        raise RuntimeError(f"{name}(): mode must be 0, the exclusive or, but got {mode}")
+    if x.dtype.is_complex:
+        raise NotImplementedError(
+            f"{name}(): not implemented for '{x.dtype.type_name}'; take the hash of view_as_real(input)"
+        )
+    wide = x.double() if x.dtype.is_floating_point else x if x.dtype is dtypes.uint64 else x.long()
+    bits = wide.contiguous().view(dtypes.int64)
+    given = wrapped_dims(name, as_dims(name, dim), x.dim())
+    dims = set(given if given and x.dim() else range(x.dim()))
+    if x.numel() == 0 and not given:
+        raise RuntimeError(
+            f"{name}(): expected the reduction dim to be specified for a tensor without elements"
+        )
+    for d in sorted(dims) if x.dim() else ():
+        if x.shape[d] == 0:
+            raise IndexError(f"{name}(): expected reduction dim {d} to have non-zero size")
+    kept = [d for d in range(x.dim()) if d not in dims]
+    n, count = math.prod(x.shape[d] for d in kept), math.prod(x.shape[d] for d in dims)
+    rows = (bits.permute([*kept, *sorted(dims)]) if x.dim() else bits).reshape(n, count)
+    while count > 1:  # the halves over each other, with what is left in the middle
+        half = count // 2
+        folded = elementwise.bitwise_xor(rows[:, :half], rows[:, count - half :])
+        rows, count = cat([folded, rows[:, half : count - half]], 1), count - half
+    if as_flag(name, "keepdim", keepdim):
+        sizes = [1 if d in dims else x.shape[d] for d in range(x.dim())]
+    else:
+        sizes = [x.shape[d] for d in kept]
+    return rows.reshape(sizes).view(dtypes.uint64)

@@ -14,6 +14,7 @@ from fastgrad.functions.matrices import (
     sizes_of,
     turned,
 )
+from fastgrad.functions.outs import taking_out
 from fastgrad.native.contracts.element_types import INT32
 from fastgrad.ops import spectra, systems
 
@@ -97,6 +98,7 @@ def cholesky_of(name: str, A: Any, upper: bool) -> CholeskyEx:  # noqa: N803 - P
     return CholeskyEx(turned(triangle) if upper else triangle, info)
 
 
+@taking_out
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
     """The Cholesky decomposition, with what LAPACK says of each matrix instead of an exception. See `cholesky`.
 
@@ -117,6 +119,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     return found
 
 
+@taking_out
 def cholesky(A: Any, *, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
     """The lower triangle L of symmetric positive definite matrices ``A = L L'``.
 
@@ -165,6 +168,7 @@ def factored(name: str, A: Any, pivot: Any) -> LUFactorsEx:  # noqa: N803 - PyTo
     return LUFactorsEx(*systems.LU[shape_of(m, n)].all_of((A,), batch, m, n, min(m, n), abs(m - n)))
 
 
+@taking_out
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsEx:  # noqa: N803
     """The LU decomposition in one matrix, with what LAPACK says of each matrix. See `lu_factor`.
 
@@ -179,6 +183,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> L
     return found
 
 
+@taking_out
 def lu_factor(A: Any, *, pivot: bool = True) -> LUFactors:  # noqa: N803 - PyTorch's name
     """The LU decomposition ``A = P L U`` with partial pivoting, in one matrix, for `lu_solve`.
 
@@ -218,6 +223,7 @@ def _zero_pivot(code: int) -> str:
     )
 
 
+@taking_out
 def lu(A: Any, *, pivot: bool = True) -> PLU:  # noqa: N803 - PyTorch's name
     """The LU decomposition ``A = P L U`` with partial pivoting.
 
@@ -301,6 +307,7 @@ def _ldl(name: str, A: Any, hermitian: Any) -> LDLFactorsEx:  # noqa: N803 - PyT
     return LDLFactorsEx(*systems.ldl.all_of((A,), batch, n))
 
 
+@taking_out
 def ldl_factor_ex(
     A: Any,  # noqa: N803 - PyTorch's name
     *,
@@ -314,6 +321,7 @@ def ldl_factor_ex(
     return found
 
 
+@taking_out
 def ldl_factor(A: Any, *, hermitian: bool = False) -> LDLFactors:  # noqa: N803 - PyTorch's name
     """The LDL decomposition ``A = P L D L' P'`` of symmetric matrices in one matrix, for `ldl_solve`.
 
@@ -359,6 +367,7 @@ def _lower(name: str, UPLO: Any) -> int:  # noqa: N803 - PyTorch's name
     return int(UPLO.upper() == "L")
 
 
+@taking_out
 def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
     """Eigenvalues and eigenvectors of symmetric matrices.
 
@@ -392,6 +401,7 @@ def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
     return Eigenpairs(values, vectors)
 
 
+@taking_out
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:  # noqa: N803 - PyTorch's names
     """Eigenvalues of symmetric matrices in ascending order. See `eigh`."""
     name = "linalg.eigvalsh"
@@ -419,6 +429,7 @@ def _no_driver(name: str, driver: Any) -> None:
         )
 
 
+@taking_out
 def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> SVD:  # noqa: N803 - PyTorch's name
     """The singular value decomposition ``A = U diag(S) Vh`` of matrices.
 
@@ -452,6 +463,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> SVD:  # no
     return svd_of("linalg.svd", A, bool(as_flag("linalg.svd", "full_matrices", full_matrices)))
 
 
+@taking_out
 def svdvals(A: Any, *, driver: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     """Singular values of matrices in descending order. See `svd`."""
     _no_driver("linalg.svdvals", driver)

@@ -20,6 +20,7 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_index, as_sequence, need_tensor
 from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.creation import arange, finish, zeros
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.repetition import roll
 from fastgrad.functions.shape import cat, wrapped
@@ -126,6 +127,7 @@ def _from_half(name: str, x: Any, n: Any, dim: Any, norm: Any) -> Any:
     return _run("irfft", _resized(x, dim, n // 2 + 1), dim, n, _factor(name, norm, n, True))
 
 
+@taking_out
 @planned
 def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform along a dimension.
@@ -159,6 +161,7 @@ def fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None
     return _whole("fft", input, n, dim, norm, False)
 
 
+@taking_out
 @planned
 def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `fft`.
@@ -172,6 +175,7 @@ def ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return _whole("ifft", input, n, dim, norm, True)
 
 
+@taking_out
 @planned
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The first ``n // 2 + 1`` elements of the transform of real numbers, which determine the others.
@@ -185,6 +189,7 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return _to_half("rfft", input, n, dim, norm)
 
 
+@taking_out
 @planned
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `rfft`; without `n` of an even number of elements.
@@ -198,6 +203,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     return _from_half("irfft", input, n, dim, norm)
 
 
+@taking_out
 @planned
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The transform, which is real, of numbers with ``x[n - k] = conj(x[k])``, of which the first half is given.
@@ -211,6 +217,7 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return _from_half("hfft", conj(need_tensor("hfft", input)), n, dim, _opposite("hfft", norm))
 
 
+@taking_out
 @planned
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: the first half of it.
@@ -286,6 +293,7 @@ def _wholes_from_half(name: str, x: Any, s: Any, dim: Any, norm: Any, inverse: b
     return _from_half(name, x, n, last, norm)
 
 
+@taking_out
 @planned
 def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The transform along several dimensions, one after the other.
@@ -310,30 +318,35 @@ def fftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) ->
     return _wholes("fftn", input, s, dim, norm, False)
 
 
+@taking_out
 @planned
 def ifftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `fftn`."""
     return _wholes("ifftn", input, s, dim, norm, True)
 
 
+@taking_out
 @planned
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """`fftn` of real numbers, of which the last dimension is a half; see `rfft`."""
     return _wholes_to_half("rfftn", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`."""
     return _wholes_from_half("irfftn", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """`fftn` whose result is real, of what a half in the last dimension determines; see `hfft`."""
     return _hermitian("hfftn", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `hfftn`."""
@@ -352,36 +365,42 @@ def _inverse_hermitian(name: str, input: Any, s: Any, dim: Any, norm: Any) -> An
 _LAST = (-2, -1)
 
 
+@taking_out
 @planned
 def fft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`fftn` along two dimensions, the last ones if no others are given."""
     return _wholes("fft2", input, s, dim, norm, False)
 
 
+@taking_out
 @planned
 def ifft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`ifftn` along two dimensions, the last ones if no others are given."""
     return _wholes("ifft2", input, s, dim, norm, True)
 
 
+@taking_out
 @planned
 def rfft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`rfftn` along two dimensions, the last ones if no others are given."""
     return _wholes_to_half("rfft2", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def irfft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`irfftn` along two dimensions, the last ones if no others are given."""
     return _wholes_from_half("irfft2", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def hfft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`hfftn` along two dimensions, the last ones if no others are given."""
     return _hermitian("hfft2", input, s, dim, norm)
 
 
+@taking_out
 @planned
 def ihfft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None) -> Any:
     """`ihfftn` along two dimensions, the last ones if no others are given."""
@@ -391,6 +410,7 @@ def ihfft2(input: Any, s: Any = None, dim: Any = _LAST, norm: str | None = None)
 # --- frequencies and shifts ------------------------------------------------------------------------------------
 
 
+@taking_out
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -410,6 +430,7 @@ def fftfreq(
     return finish(_spaced(whole, n, d, dtype), requires_grad)
 
 
+@taking_out
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:

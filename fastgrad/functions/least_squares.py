@@ -16,6 +16,7 @@ from fastgrad.functions.matrices import (
     raise_for,
     sizes_of,
 )
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.frames.linalg import GELS, GELSD, GELSS, GELSY
 from fastgrad.ops import spectra
@@ -57,6 +58,7 @@ def _epsilon(x: Any) -> float:
     return 2.0**-23 if x.dtype.itemsize == 4 else 2.0**-52
 
 
+@taking_out
 def pinv(
     A: Any,  # noqa: N803 - PyTorch's name
     rcond: Any = None,

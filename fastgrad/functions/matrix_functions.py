@@ -19,6 +19,7 @@ from fastgrad.functions.matrices import (
     turned,
 )
 from fastgrad.functions.orthogonal import qr
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import wrapped
 from fastgrad.functions.statistics import vector_norm
@@ -30,6 +31,7 @@ from fastgrad.ops import systems
 _ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
+@taking_out
 @also_by_name
 def matrix_norm(
     A: Any,  # noqa: N803 - PyTorch's name
@@ -107,6 +109,7 @@ def _norm_of_last_two(name: str, x: Any, ord: Any) -> Any:
     return sums.amax(-1) if largest else sums.amin(-1)
 
 
+@taking_out
 @also_by_name
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:  # noqa: N803
     """The norm of vectors or of matrices.
@@ -149,6 +152,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
     return vector_norm(A, 2 if ord is None else ord, dims, keepdim, dtype=dtype)
 
 
+@taking_out
 def cond(A: Any, p: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     """The condition number of matrices: the norm times that of the inverse.
 
@@ -191,6 +195,7 @@ def cond(A: Any, p: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     return out.masked_fill(singular, math.inf)
 
 
+@taking_out
 def matrix_rank(
     A: Any,  # noqa: N803 - PyTorch's name
     tol: Any = None,

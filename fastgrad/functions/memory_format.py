@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import module_names
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.formats import (
     CHANNELS_LAST,
@@ -36,7 +37,7 @@ class memory_format:  # noqa: N801
         raise TypeError("cannot create 'memory_format' instances; use the four that there are")
 
     def __repr__(self) -> str:
-        return f"fastgrad.{FORMATS[self.code]}"
+        return f"{module_names.shown}.{FORMATS[self.code]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _of_code, (self.code,)
@@ -52,7 +53,7 @@ class layout:  # noqa: N801
         raise TypeError("cannot create 'layout' instances; there is fastgrad.strided")
 
     def __repr__(self) -> str:
-        return "fastgrad.strided"
+        return f"{module_names.shown}.strided"
 
     def __reduce__(self) -> str:
         return "strided"

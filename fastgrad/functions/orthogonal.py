@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
 from fastgrad.functions.creation import empty
 from fastgrad.functions.matrices import eyes, need_alike, need_matrices, sizes_of, turned
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
+from fastgrad.functions.unaffected import unaffected
 from fastgrad.ops import reflectors
 
 
@@ -25,6 +27,7 @@ class Reflectors(NamedTuple):
     tau: Any
 
 
+@taking_out
 def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
     """The QR decomposition ``A = Q R`` of matrices, with orthogonal columns in Q and an upper triangle R.
 
@@ -114,6 +117,7 @@ def _need_factors(name: str, A: Any, tau: Any, argument: str = "input") -> None:
     need_alike(name, A, tau, argument, "tau")
 
 
+@taking_out
 def householder_product(A: Any, tau: Any) -> Any:  # noqa: N803 - PyTorch's name
     """The first columns of a product of Householder reflectors ``I - tau[k] v[k] v[k]'``.
 
@@ -145,10 +149,10 @@ def householder(name: str, A: Any, tau: Any) -> Any:  # noqa: N803 - PyTorch's n
     _need_factors(name, A, tau)
     batch, m, n = sizes_of(A)
     if records(A, tau):
-        nothing = (
-            A.tril(-m) + tau[..., :0].sum(-1)[..., None, None]
-        )  # what depends on both, if there are no reflectors
-        return _reflect(A, tau, eyes(A, m, n) + nothing, True, False)
+        start = eyes(A, m, n)
+        return (
+            _reflect(A, tau, start, True, False) if A.numel() and tau.numel() else unaffected(start, A, tau)
+        )
     return reflectors.householder.all_of((A, tau), batch, m, n, tau.shape[-1])
 
 
@@ -185,7 +189,9 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
             f"dimensions must be the same, but got {list(other.shape)} and {list(input.shape)}"
         )
     if records(input, tau, other):
-        return _reflect(input, tau, other, on_left, on_left == transposed)
+        if input.numel() and tau.numel():
+            return _reflect(input, tau, other, on_left, on_left == transposed)
+        return unaffected(other, input, tau)
     return reflectors.reflected.all_of(
         (input, tau, other), batch, m, n, order, width, tau.shape[-1], int(on_left), int(transposed)
     )

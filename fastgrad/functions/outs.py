@@ -7,13 +7,12 @@ gets its sizes and keeps its dtype. Nothing is recorded, and gradients cannot be
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.argument_names import between
-from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.plans import planned, unplanned, warn
 from fastgrad.native.build.loader import Planned, TensorBase, rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.records import TENSOR
@@ -147,7 +146,7 @@ def _write(out: Any, result: Any) -> None:
     """Write a result to `out`, which gets its sizes."""
     if rt.sizes(out) != rt.sizes(result):
         if rt.field(out, _NUMEL):
-            warnings.warn(
+            warn(
                 f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
                 f"match the required output shape {list(result.shape)}. This behavior is deprecated, and in a future "
                 "release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "

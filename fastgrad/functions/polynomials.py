@@ -22,6 +22,7 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import is_number, is_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.index import where
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.promotion import result_type
 
 Polynomial = Callable[[Any, Any], Any]
@@ -131,7 +132,8 @@ def _chebyshev(kind: str, evaluate: Callable[[Any, Any], Any], shifted: bool) ->
     1
     """
     polynomial.__name__ = polynomial.__qualname__ = name
-    return polynomial
+    polynomial.__module__ = "fastgrad.special"  # where it is found
+    return taking_out(polynomial)
 
 
 _KINDS = {"t": "first", "u": "second", "v": "third", "w": "fourth"}
@@ -184,7 +186,8 @@ def _recurrent(
     1
     """
     polynomial.__name__ = polynomial.__qualname__ = name
-    return polynomial
+    polynomial.__module__ = "fastgrad.special"  # where it is found
+    return taking_out(polynomial)
 
 
 POLYNOMIALS: dict[str, Polynomial] = {

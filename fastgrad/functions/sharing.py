@@ -12,6 +12,7 @@ from fastgrad import capsules, dtypes
 from fastgrad.cuda import interchange
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions import dlpack
+from fastgrad.functions.plans import warn
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
@@ -65,7 +66,7 @@ def from_numpy(ndarray: np.ndarray) -> Any:
             "given numpy array strides not a multiple of the element byte size. Copy the array first."
         )
     if not ndarray.flags.writeable:
-        warnings.warn(
+        warn(
             "The given NumPy array is not writable, and fastgrad does not support non-writable tensors. This "
             "means writing "
             "to this tensor will result in undefined behavior. You may want to copy the array to protect its "

@@ -11,11 +11,13 @@ from fastgrad.functions.arguments import as_dims, as_flag, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.complex_numbers import imag, real
 from fastgrad.functions.index import where
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
 from fastgrad.functions.reduce import sum as sum_
-from fastgrad.functions.shape import wrapped
+from fastgrad.functions.shape import wrapped, wrapped_dims
+from fastgrad.functions.unaffected import unaffected
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import COMPLEX, FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -130,6 +132,7 @@ def std_mean(
     return _spread("std_mean", input, dim, unbiased, keepdim, correction)  # type: ignore[no-any-return]
 
 
+@taking_out
 @also_by_name
 def vector_norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``.
@@ -183,15 +186,15 @@ def _norm(name: str, x: Any, order: Any, dim: Any, keepdim: bool, dtype: Any) ->
     if order == 2:
         return apply(_EUCLIDEAN_NORM, 1, 0, x, 0, keep, *dims)
     chosen = dims or None
-    if math.isinf(order):
-        if x.numel() == 0:
+    if (order < 0 or math.isinf(order)) and x.numel() == 0:
+        reduced = wrapped_dims(name, dims, x.dim()) or range(x.dim())
+        if any(x.shape[d] == 0 for d in reduced):
             raise RuntimeError(f"{name}(): cannot compute the {order} norm of a tensor without elements")
+    if math.isinf(order):
         return (amax if order > 0 else amin)(elementwise.absolute(x), dims, keepdim)
     if order == 0:
-        nothing = (
-            elementwise.masked_fill(x, (x == 0) | (x != 0), 0.0) if records(x) else 0.0
-        )  # it has a history, as in PyTorch
-        return sum_((x != 0).to(x.dtype) + nothing, chosen, keepdim)
+        count = sum_((x != 0).to(x.dtype), chosen, keepdim)
+        return unaffected(count, x) if records(x) else count
     if order == 1:
         return sum_(elementwise.absolute(x), chosen, keepdim)
     total = sum_(_powers(x, order), chosen, keepdim)

@@ -48,7 +48,7 @@ class Storage:
         found = _ALIVE.get(handle)
         if found is None:
             count = rt.storage_field(tensor, _NBYTES) // tensor.dtype.itemsize
-            found = _ALIVE[handle] = cls(_view(rt.detach(tensor), 0, (count,), (1,)))
+            found = _ALIVE[handle] = cls(laid_out(rt.detach(tensor), 0, (count,), (1,)))
         return found
 
     @classmethod
@@ -128,7 +128,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
     return out
 
 
-def _view(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def laid_out(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """A tensor over the memory of another one, which is flat, that is no view of it."""
     return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, offset, 1, 1))
 
@@ -188,7 +188,7 @@ def rebuild(
         )
     if type(requires_grad) is not bool:
         raise TypeError(f"expected requires_grad to be a bool, but got {type(requires_grad).__name__}")
-    out = _view(storage.flat, offset, sizes, strides)
+    out = laid_out(storage.flat, offset, sizes, strides)
     if kind is not type(out):
         out = rt.adopt(kind, out)
     if requires_grad:

@@ -13,6 +13,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import (
     diagonal,
+    existing,
     expand,
     permute,
     select,
@@ -268,9 +269,28 @@ def _copying(view: Callable[..., Any], name: str) -> Callable[..., Any]:
     return copied
 
 
-def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    d = wrapped("slice", dim, need_tensor("slice", input).dim())
-    return input[(slice(None),) * d + (slice(start, end, step),)]
+def sliced(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """Every `step`-th element from `start` to `end` along a dimension, as a view.
+
+    Raises
+    ------
+    RuntimeError
+        If `step` is not positive.
+    IndexError
+        If there is no such dimension.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ops.aten.slice(fg.arange(10), 0, 2, -2, 3)
+    tensor([2, 5])
+    """
+    d = existing("slice", dim, need_tensor("slice", input).dim())
+    given = (("start", start), ("end", end))
+    first, behind = (None if at is None else as_index("slice", name, at) for name, at in given)
+    if as_index("slice", "step", step) < 1:
+        raise RuntimeError(f"slice(): slice step must be positive, but got {step}")
+    return input[(slice(None),) * d + (slice(first, behind, step),)]
 
 
 def _split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> Any:
@@ -279,7 +299,7 @@ def _split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> A
 
 _VIEWS: dict[str, Callable[..., Any]] = {
     "alias": _alias, "as_strided": as_strided, "diagonal": diagonal, "expand": expand,
-    "permute": permute, "select": select, "slice": _slice, "split": split, "split_with_sizes": _split_with_sizes,
+    "permute": permute, "select": select, "slice": sliced, "split": split, "split_with_sizes": _split_with_sizes,
     "squeeze": squeeze, "t": t, "transpose": transpose, "unbind": unbind, "unfold": unfold, "unsqueeze": unsqueeze,
     "view": view_of_sizes,
 }  # fmt: skip

@@ -334,6 +334,14 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     if not isinstance(p, (int, float)) or p < 0:
         raise RuntimeError(f"cdist(): only supports non-negative p values, but got {p}")
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return _lengths(difference, p)
+
+
+def _lengths(difference: Any, p: float) -> Any:
+    """The norms of order `p` of rows; that of order 0 has a slope, which is zero, where `norm` has none."""
+    if p == 0 and difference.shape[-1]:
+        steps = elementwise.masked_fill(difference, (difference == 0) | (difference != 0), 0.0)
+        return (steps + (difference != 0).to(difference.dtype)).sum(-1)
     return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
 
 
@@ -371,7 +379,7 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise RuntimeError(f"pdist(): only supports non-negative p values, but got {p}")
     one, other = triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
     difference = index_select(input, 0, one) - index_select(input, 0, other)
-    return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
+    return _lengths(difference, p)
 
 
 @public()

@@ -17,6 +17,7 @@ from fastgrad.functions.matrices import (
     sizes_of,
     turned,
 )
+from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.ops import systems
 
@@ -102,6 +103,7 @@ def _singular(code: int) -> str:
     return "The solver failed because the input matrix is singular."
 
 
+@taking_out
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:  # noqa: N803 - PyTorch's names
     """The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``.
 
@@ -133,6 +135,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:  # noqa: N803 - PyTorch'
     return found.result
 
 
+@taking_out
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolutionEx:  # noqa: N803
     """The solution of a system, with what LAPACK says of each matrix instead of an exception. See `solve`."""
     found = _solved("linalg.solve_ex", A, B, left)
@@ -154,6 +157,7 @@ def inverse_of(name: str, A: Any, argument: str = "A") -> InverseEx:  # noqa: N8
     return InverseEx(*systems.inverse.all_of((A,), batch, n))
 
 
+@taking_out
 def inv(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     """The inverse of square matrices.
 
@@ -183,6 +187,7 @@ def inv(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     return found.inverse
 
 
+@taking_out
 def inv_ex(A: Any, *, check_errors: bool = False) -> InverseEx:  # noqa: N803 - PyTorch's name
     """The inverse, with what LAPACK says of each matrix instead of an exception. See `inv`.
 
@@ -198,12 +203,14 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InverseEx:  # noqa: N803 - 
 
 
 @public()
+@taking_out
 def inverse(input: Any) -> Any:
     """The inverse of square matrices. See `linalg.inv`."""
     return inv(input)
 
 
 @public()
+@taking_out
 def det(input: Any) -> Any:
     """The determinants of square matrices.
 
@@ -228,6 +235,7 @@ def det(input: Any) -> Any:
 
 
 @public()
+@taking_out
 def slogdet(input: Any) -> SignAndLogarithm:
     """The signs of determinants, and the logarithms of their absolute values.
 
@@ -273,6 +281,7 @@ def triangular(name: str, A: Any, B: Any, upper: bool, unit: bool, transposed: b
     return _triangular_op(upper, unit, transposed, *broadcast(name, A, B))
 
 
+@taking_out
 def solve_triangular(
     A: Any,  # noqa: N803 - PyTorch's names
     B: Any,  # noqa: N803
@@ -317,6 +326,7 @@ def solve_triangular(
     return turned(_triangular_op(which, unit, True, a, turned(b)))
 
 
+@taking_out
 def lu_solve(
     LU: Any,  # noqa: N803 - PyTorch's names
     pivots: Any,
@@ -373,6 +383,7 @@ def solved_by_factors(name: str, LU: Any, pivots: Any, B: Any, left: Any, adjoin
     return x if on_left else turned(x)
 
 
+@taking_out
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:  # noqa: N803 - PyTorch's names
     """The solution X of ``A X = B`` by the factors of a symmetric matrix A.
 
@@ -415,6 +426,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any: 
 
 
 @public()
+@taking_out
 def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
     """The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``.
 
@@ -445,6 +457,7 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:  # noqa: N80
 
 
 @public()
+@taking_out
 def cholesky_inverse(L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
     """The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors.
 
@@ -486,6 +499,7 @@ def triangular_solve(
 # --- tensors as matrices -------------------------------------------------------------------------------------------
 
 
+@taking_out
 def tensorinv(A: Any, ind: int = 2) -> Any:  # noqa: N803 - PyTorch's name
     """The inverse of a tensor whose first `ind` dimensions are the rows of a square matrix.
 
@@ -521,6 +535,7 @@ def tensorinv(A: Any, ind: int = 2) -> Any:  # noqa: N803 - PyTorch's name
     return found.inverse.reshape(shape[k:] + shape[:k])
 
 
+@taking_out
 def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:  # noqa: N803 - PyTorch's names
     """The solution X of ``tensordot(A, X, X.ndim) = B``.
 

@@ -64,7 +64,8 @@ def unit_name(kernel: Any, dtype: int, layout_class: int) -> str:
     """The name of a kernel's object file: readable, and unique by content."""
     required = _function(kernel.requires)() if kernel.requires else None
     sources = sources_key(f"kernels/cpu/{kernel.builder.partition(':')[0]}.py")
-    key = cache.hash_texts(sources, by_value((*declared(kernel, layout_class), required)))
+    known = stand_in if "function" in kernel.options else None
+    key = cache.hash_texts(sources, by_value((*declared(kernel, layout_class), required), known))
     return f"{cell_name(kernel, dtype, layout_class)}-{key}"
 
 
@@ -93,9 +94,11 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
         from fastgrad.native.build.compiler import compile_unit
         from fastgrad.native.contracts.entries import Export
 
-        function, options = _function(kernel.builder)(kernel, dtype, layout_class)
+        function, options, *more = _function(kernel.builder)(kernel, dtype, layout_class)
+        others = dict(*more)
         CASTS.clear()
-        code = compile_unit(name, [Export(symbol(name), function)], options=options)
+        with others.pop("within", contextlib.nullcontext()):
+            code = compile_unit(name, [Export(symbol(name), function)], options=options, **others)
         # Its key covers the frame that the row names, and no other; records of its own stand in its sources.
         foreign = CASTS & {frame.name for frame in FRAMES} - {kernel.frame(layout_class).name, REPORT.name}
         if foreign:
@@ -168,8 +171,9 @@ def compile_kernel(kernel: Any, dtype: int, layout_class: int) -> int:
 
 
 def stand_in(value: Any) -> Any:
-    """What the key of a hook holds for what it reads besides numbers and functions of Python: names of what comes with
-    Python, NumPy and Numba, whose versions the cache knows, and functions that Numba compiles.
+    """What the key of a hook, or of a function on arrays, holds for what it reads besides numbers and functions of
+    Python: names of what comes with Python, NumPy and Numba, whose versions the cache knows, and functions that Numba
+    compiles.
     """
     if hasattr(value, "py_func"):
         return value.py_func
@@ -200,6 +204,23 @@ def formula_key(what: str, *functions: Any) -> str:
         raise TypeError(
             f"the key of {what} cannot hold its formula, {error}: it may read numbers, strings, tuples of them, "
             "functions, and the vocabulary `m` and `c`"
+        ) from None
+
+
+def function_key(what: str, *values: Any) -> str:
+    """A short text that tells functions on arrays, and what is declared of them, from others.
+
+    Raises
+    ------
+    TypeError
+        If they read what no key can hold.
+    """
+    try:
+        return cache.hash_texts(by_value(values, stand_in))[:10]
+    except TypeError as error:
+        raise TypeError(
+            f"{what} cannot be compiled, as its key cannot hold its value, {error}: it may read numbers, strings, "
+            "tuples of them and functions; what changes belongs among its operands or constants"
         ) from None
 
 

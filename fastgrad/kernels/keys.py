@@ -52,10 +52,10 @@ def need_values(function: FunctionType) -> None:
         _value_of(name, value, _Within((function,), None))
 
 
-def globals_read(function: FunctionType) -> dict[str, Any]:
+def globals_read(function: FunctionType, without: tuple[str, ...] = VOCABULARY) -> dict[str, Any]:
     """The globals that a function reads, but for the vocabulary and names that have no value yet."""
     code, known = function.__code__, function.__globals__
-    candidates = {name for name in _names(code) if name in known and name not in VOCABULARY}
+    candidates = {name for name in _names(code) if name in known and name not in without}
     if candidates:  # names of attributes stand in the same list
         candidates.intersection_update(_loaded(code))
     return {name: known[name] for name in sorted(candidates)}
@@ -135,7 +135,9 @@ def _function(function: FunctionType, within: _Within) -> str:
     if function.__doc__ and code.co_consts[:1] == (function.__doc__,):
         code = code.replace(co_consts=(None, *code.co_consts[1:]))
     parts = [_code(code, within)]
-    for sort, values in enumerate((globals_read(function), cells_of(function), _defaults_of(function))):
+    vocabulary = VOCABULARY if within.stand_in is None else ()  # only formulas have it
+    read = globals_read(function, vocabulary)
+    for sort, values in enumerate((read, cells_of(function), _defaults_of(function))):
         parts += [f"{sort} {name} {_value_of(name, value, within)}" for name, value in values.items()]
     return f"[{'; '.join(parts)}]"
 

@@ -1,5 +1,8 @@
-"""Ops of users: formulas over scalars, and functions of Python with PyTorch's interface. See docs/users_ops.md."""
+"""Ops of users: formulas over scalars, functions on arrays, and functions of Python with PyTorch's interface. See
+docs/users_ops.md.
+"""
 
+from fastgrad.library.arrays import op
 from fastgrad.library.custom import CustomOpDef, custom_op
 from fastgrad.library.formulas import ElementwiseOp, elementwise
 from fastgrad.library.libraries import (
@@ -31,6 +34,7 @@ __all__ = [
     "impl",
     "infer_schema",
     "m",
+    "op",
     "opcheck",
     "register_autocast",
     "register_autograd",

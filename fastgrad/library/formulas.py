@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import keyword
-import re
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from fastgrad.library.names import qualified
+from fastgrad.library.names import node_name, op_name, plain_parameters
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.limits import MAX_INPUTS, RULES
 from fastgrad.native.contracts.ops import PROMOTE_FLOAT
 from fastgrad.native.host.tables import NUMBERS
 from fastgrad.ops import namespaces
+from fastgrad.ops.array_ops import PREFIX
 from fastgrad.ops.call import apply, as_number
 from fastgrad.ops.formulas import declared, need_formula
 from fastgrad.ops.rules import parameters
 
-PREFIX = "library_"
-"""How names of such ops begin in the table."""
 _TAKEN = frozenset(
     (
         "g",
@@ -80,7 +76,7 @@ class ElementwiseOp:
         self._op = declared(
             f"elementwise op '{name}'", f"{PREFIX}{plain}", function, derivatives, compiled=True, rule=PROMOTE_FLOAT,
             dtypes=FLOATS, called=name, saved_as=" ".join((*self.inputs, "->", "result")),
-            node="".join(part[:1].upper() + part[1:] for part in plain.split("_")) + "Backward0",
+            node=node_name(name),
             hint="convert the operand with .to(fastgrad.float32) first",
         )  # fmt: skip
         self._id = self._op.id
@@ -226,7 +222,7 @@ def elementwise(
     if formula is None:
         return functools.partial(elementwise, derivative=derivative, name=name)
     function = _plain("the formula", formula)
-    name = _name(function, name)
+    name = op_name("elementwise", function, name)
     what = f"elementwise op '{name}'"
     inputs = _operands(what, function)
     derivatives = _derivatives(what, inputs, derivative)
@@ -248,36 +244,8 @@ def _plain(part: str, function: Any) -> FunctionType:
     return function
 
 
-def _name(function: FunctionType, name: Any) -> str:
-    if name is None:
-        if function.__name__ == "<lambda>":
-            raise TypeError(
-                "elementwise(): a lambda has no name: pass name='...', or define the formula by def"
-            )
-        return function.__name__
-    if not isinstance(name, str):
-        raise TypeError(f"elementwise(): name must be a str, not {type(name).__name__}")
-    if "::" in name:
-        qualified("elementwise", name)
-    elif not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or keyword.iskeyword(name):
-        raise ValueError(f"elementwise(): name must be an identifier or 'namespace::name', not {name!r}")
-    return name
-
-
-def _positional(what: str, part: str, function: FunctionType) -> tuple[str, ...]:
-    of = inspect.signature(function).parameters.values()
-    if any(p.kind is not p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in of):
-        raise TypeError(
-            f"{what}: {part} must have plain parameters, without defaults, *, / or **, but is a function of "
-            f"{inspect.signature(function)}"
-        )
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise TypeError(f"{what}: {part} must return a number, but it is a generator or a coroutine")
-    return tuple(p.name for p in of)
-
-
 def _operands(what: str, function: FunctionType) -> tuple[str, ...]:
-    inputs = _positional(what, "the formula", function)
+    inputs = plain_parameters(what, "the formula", function)
     if not 1 <= len(inputs) <= RULES:
         raise TypeError(f"{what}: the formula must have 1 to {RULES} operands, but has {len(inputs)}")
     taken = [n for n in inputs if n in _TAKEN]
@@ -311,7 +279,7 @@ def _derivatives(what: str, inputs: tuple[str, ...], given: Any) -> dict[str, Fu
             continue
         part = f"the derivative by '{operand}'"
         rule = _plain(part, given[operand])
-        names = _positional(what, part, rule)
+        names = plain_parameters(what, part, rule)
         order = ("g", *inputs, "y")
         if any(n not in order for n in names) or sorted(names, key=order.index) != list(names):
             raise TypeError(

@@ -16,6 +16,7 @@ from fastgrad.nn.parameter import UninitializedParameter as UninitializedParamet
 if _TYPE_CHECKING:
     from fastgrad.nn import init as init
     from fastgrad.nn import modules as modules
+    from fastgrad.nn import parallel as parallel
     from fastgrad.nn import utils as utils
     from fastgrad.nn.modules import *  # noqa: F403 - the names that `__getattr__` finds
 
@@ -57,7 +58,7 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     return out
 
 
-_other = _getattr_of(__name__, dict.fromkeys(("attention", "grad", "init", "modules", "utils")))
+_other = _getattr_of(__name__, dict.fromkeys(("attention", "grad", "init", "modules", "parallel", "utils")))
 
 
 def _with_layers() -> dict[str, _Any]:
@@ -66,7 +67,16 @@ def _with_layers() -> dict[str, _Any]:
     here = vars(_sys.modules[__name__])
     here.update((name, getattr(modules, name)) for name in modules.__all__)
     others = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
-    here["__all__"] = [*modules.__all__, *others, "factory_kwargs", "functional", "init", "modules", "utils"]
+    here["__all__"] = [
+        *modules.__all__,
+        *others,
+        "factory_kwargs",
+        "functional",
+        "init",
+        "modules",
+        "parallel",
+        "utils",
+    ]
     return here
 
 

@@ -20,6 +20,7 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.functions import creation, sharing
 from fastgrad.functions.arguments import as_index, need_tensor, need_type
 from fastgrad.functions.data import values_of
+from fastgrad.functions.plans import warn
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.random import Generator
 
@@ -186,7 +187,7 @@ def trunc_normal_(
             f"trunc_normal_(): expected a <= b and std > 0, but got a={a}, b={b} and std={std}"
         )
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
             "incorrect.",
             stacklevel=3,
@@ -493,7 +494,7 @@ def _xavier_std(tensor: Any, gain: float) -> float:
 def _kaiming_std(name: str, tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
     need_type(name, mode, str, "mode", 3)
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=4)
+        warn("Initializing zero-element tensors is a no-op", stacklevel=4)
         return 0.0
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)

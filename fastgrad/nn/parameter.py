@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.creation import empty
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.tensor import Tensor
+from fastgrad.tensor.subclasses import disabled_torch_function
 
 if TYPE_CHECKING:
     _TensorType = type
@@ -74,6 +75,7 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     __slots__ = ()
+    __torch_function__ = disabled_torch_function
     mark = "_is_param"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
@@ -207,7 +209,7 @@ class UninitializedTensorMixin:
             "to initialize the parameters before accessing their attributes."
         )
 
-    def share_memory_(self) -> None:
+    def share_memory_(self) -> NoReturn:
         """Refuse: there is no memory."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "

@@ -1,5 +1,7 @@
 """The declared ops. Importing this package fills the native tables."""
 
+import importlib
+
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.native.build import processors
 from fastgrad.native.build.loader import runtime_set
@@ -148,7 +150,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> namespaces.Namespace:
-    """A namespace of users' ops."""
+    """A namespace of users' ops, or PyTorch's ``aten``."""
+    if name in namespaces.LATER:
+        importlib.import_module(namespaces.LATER[name])
     found = namespaces.NAMESPACES.get(name)
     if found is None:
         raise AttributeError(

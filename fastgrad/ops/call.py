@@ -52,7 +52,7 @@ class Traced:
 
 
 class Symbol(Traced):
-    """A tensor of a rule that is being traced."""
+    """A tensor of a rule that is being traced: what of the methods of `Tensor` needs neither sizes nor values."""
 
     __slots__ = ("slot", "trace")
 
@@ -81,6 +81,51 @@ class Symbol(Traced):
 
     def __neg__(self) -> Any:
         return _arithmetic("neg", self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _arithmetic("bmm", self, other)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - PyTorch's name
+        """The transposed matrices."""
+        return self.transpose(-2, -1)
+
+    def transpose(self, dim0: int, dim1: int) -> Any:
+        """The same with two dimensions exchanged."""
+        return invoke(BY_NAME["transpose"], (self,), dim0, dim1)
+
+    def unsqueeze(self, dim: int) -> Any:
+        """The same with another dimension, of size 1."""
+        return invoke(BY_NAME["unsqueeze"], (self,), dim)
+
+    def squeeze(self, dim: int) -> Any:
+        """The same without a dimension of size 1."""
+        return invoke(BY_NAME["squeeze"], (self,), dim)
+
+    def expand(self, *sizes: Any) -> Any:
+        """The same repeated along dimensions of size 1."""
+        return invoke(BY_NAME["expand_to"], (self,), len(sizes), sizes)
+
+    def reshape(self, *sizes: Any) -> Any:
+        """The same elements in other dimensions."""
+        return invoke(BY_NAME["reshape_to"], (self,), len(sizes), sizes)
+
+    def sum(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The sum along a dimension, or of all elements."""
+        dims = () if dim is None else (dim,)
+        return invoke(BY_NAME["sum"], (self,), int(keepdim), *dims)
+
+    def cumsum(self, dim: int) -> Any:
+        """Running sums along a dimension."""
+        return invoke(BY_NAME["cumsum"], (self,), dim, 1)
+
+    def tril(self, diagonal: int = 0) -> Any:
+        """The lower triangles of matrices."""
+        return invoke(BY_NAME["tril"], (self,), diagonal)
+
+    def triu(self, diagonal: int = 0) -> Any:
+        """The upper triangles of matrices."""
+        return invoke(BY_NAME["triu"], (self,), diagonal)
 
 
 class AllGradients:

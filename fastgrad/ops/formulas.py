@@ -67,12 +67,7 @@ def declared(
         op = BY_NAME.get(name)
         if op is not None:
             return op  # type: ignore[no-any-return]
-        for table, most, kind in ((OPS, MAX_OPS, "ops"), (KERNELS, MAX_KERNELS, "kernels")):
-            if len(table) + 1 + len(derivatives) > most:
-                raise RuntimeError(
-                    f"{what} cannot be declared: the table of {kind} has {most} rows, which are taken, and what is "
-                    "declared stays; declare an op once, with what changes among its operands"
-                )
+        need_rows(what, 1 + len(derivatives))
         if compiled:
             _need_compiling(what, name, formula, derivatives)
         op = elementwise(name, **options)(_alone(formula))
@@ -81,6 +76,16 @@ def declared(
             declare = op.elementwise_vjp if "g" in parameters(derivative) else op.partial
             declare(k)(derivative)
         return op
+
+
+def need_rows(what: str, count: int) -> None:
+    """Raise RuntimeError where the tables have no room for so many ops with a kernel each."""
+    for table, most, kind in ((OPS, MAX_OPS, "ops"), (KERNELS, MAX_KERNELS, "kernels")):
+        if len(table) + count > most:
+            raise RuntimeError(
+                f"{what} cannot be declared: the table of {kind} has {most} rows, which are taken, and what is "
+                "declared stays; declare an op once, with what changes among its operands"
+            )
 
 
 def _alone(function: FunctionType) -> FunctionType:

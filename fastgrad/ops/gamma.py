@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.ops import PROMOTE_FLOAT
+from collections.abc import Callable
+from typing import Any
+
+from fastgrad.native.contracts.element_types import WIDE
+from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, PROMOTE_FLOAT
+from fastgrad.ops import bessel_functions as bessel
 from fastgrad.ops import scalar_functions as scalar
 from fastgrad.ops.call import invoke
-from fastgrad.ops.registry import elementwise
+from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.vocabulary import c, m
 
 INF = float("inf")
@@ -20,7 +25,10 @@ _erfc, _erfcx, _erf_inverse, _ndtri, _log_ndtr = (
     scalar.erfc, scalar.erfcx, scalar.erf_inverse, scalar.ndtri, scalar.log_ndtr,
 )  # fmt: skip
 _lgamma, _digamma, _polygamma, _zeta = scalar.lgamma, scalar.digamma, scalar.polygamma, scalar.zeta
-_bessel_0, _bessel_1 = scalar.bessel_0, scalar.bessel_1
+_bessel_0, _bessel_1, _bessel_j, _bessel_y, _bessel_k = (
+    bessel.bessel_0, bessel.bessel_1, bessel.bessel_j, bessel.bessel_y, bessel.bessel_k,
+)  # fmt: skip
+_spherical_bessel_j0, _airy_ai = bessel.spherical_bessel_j0, bessel.airy_ai
 
 
 @elementwise("erfc", rule=PROMOTE_FLOAT, public=True)
@@ -206,3 +214,70 @@ def _(g, x, y):
     tiny = m.le(m.abs(x), TINY)
     safe = m.where(tiny, 1.0, x)
     return g * m.where(tiny, 0.5, invoke(i0e, (x,)) - y * (m.sign(safe) + m.reciprocal(safe)))
+
+
+# --- functions without derivatives, in PyTorch as well ---------------------------------------------------------
+
+
+def _plain(name: str) -> Callable[[Callable[..., Any]], Op]:
+    return elementwise(f"special_{name}", rule=PROMOTE_FLOAT, dtypes=WIDE, flags=NOT_DIFFERENTIABLE)
+
+
+@_plain("bessel_j0")
+def bessel_j0(x):
+    """The Bessel function of the first kind of order 0."""
+    return _bessel_j(x, 0)
+
+
+@_plain("bessel_j1")
+def bessel_j1(x):
+    """The Bessel function of the first kind of order 1."""
+    return _bessel_j(x, 1)
+
+
+@_plain("bessel_y0")
+def bessel_y0(x):
+    """The Bessel function of the second kind of order 0; NaN for negative numbers."""
+    return _bessel_y(x, 0)
+
+
+@_plain("bessel_y1")
+def bessel_y1(x):
+    """The Bessel function of the second kind of order 1; NaN for negative numbers."""
+    return _bessel_y(x, 1)
+
+
+@_plain("modified_bessel_k0")
+def modified_bessel_k0(x):
+    """The modified Bessel function of the second kind of order 0; NaN for negative numbers."""
+    return _bessel_k(x, 0, False)
+
+
+@_plain("modified_bessel_k1")
+def modified_bessel_k1(x):
+    """The modified Bessel function of the second kind of order 1; NaN for negative numbers."""
+    return _bessel_k(x, 1, False)
+
+
+@_plain("scaled_modified_bessel_k0")
+def scaled_modified_bessel_k0(x):
+    """``exp(input) * modified_bessel_k0(input)``."""
+    return _bessel_k(x, 0, True)
+
+
+@_plain("scaled_modified_bessel_k1")
+def scaled_modified_bessel_k1(x):
+    """``exp(input) * modified_bessel_k1(input)``."""
+    return _bessel_k(x, 1, True)
+
+
+@_plain("spherical_bessel_j0")
+def spherical_bessel_j0(x):
+    """The spherical Bessel function of the first kind of order 0, ``sin(input) / input``."""
+    return _spherical_bessel_j0(x)
+
+
+@_plain("airy_ai")
+def airy_ai(x):
+    """Airy's function Ai; NaN at both infinities, as in PyTorch."""
+    return _airy_ai(x)

@@ -43,7 +43,8 @@ class Kernel:
         Its name, unique; part of the names of cached files.
     builder : str
         ``module:function`` of `fastgrad.kernels.cpu` that makes the Python function to compile for a dtype and a
-        layout class; imported on the first compilation only.
+        layout class, and the options to compile it with; imported on the first compilation only. What else it
+        gives goes to `native.build.compiler.compile_unit`, which runs `within` a context.
     formula : callable, optional
         What the builder pastes into the loop. It may read numbers, strings, tuples of them and functions; their values
         are part of the cache's key.

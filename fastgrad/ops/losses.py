@@ -173,7 +173,7 @@ def smooth_l1_loss(a, b, beta):
 @smooth_l1_loss.elementwise_vjp("a", node="SmoothL1LossBackwardBackward0")
 def smooth_l1_loss_backward(g, a, b, beta):
     d = a - b
-    return g * m.where(m.abs(d) < beta, d / beta, m.sign(d))
+    return g * m.where(m.abs(d) >= beta, m.sign(d), d / beta)  # NaN stays
 
 
 @smooth_l1_loss.vjp("b")
@@ -200,7 +200,7 @@ def huber_loss(a, b, delta):
 @huber_loss.elementwise_vjp("a", node="HuberLossBackwardBackward0")
 def huber_loss_backward(g, a, b, delta):
     d = a - b
-    return g * m.where(m.abs(d) <= delta, d, delta * m.sign(d))
+    return g * m.where(m.abs(d) > delta, delta * m.sign(d), d)  # NaN stays
 
 
 @huber_loss.vjp("b")

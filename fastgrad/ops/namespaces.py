@@ -1,4 +1,4 @@
-"""Users' ops by name, as programs find them: ``fastgrad.ops.<namespace>.<name>``."""
+"""Users' ops by name, as programs find them: ``fastgrad.ops.<namespace>.<name>``; and those of ``aten``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 NAMESPACES: dict[str, Namespace] = {}
 """Those that have had an op."""
+
+LATER = {"aten": "fastgrad.nn.functional.native"}
+"""Namespaces whose ops are registered by a module that is imported when a program first asks for one."""
 
 
 class Namespace:

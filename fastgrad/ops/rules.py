@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import COMPLEX
+from fastgrad.native.contracts.element_types import COMPLEX, INT64
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
@@ -33,7 +33,7 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import COMPLEX_NUMBER, AllGradients, Symbol, Traced, float_bits, invoke
+from fastgrad.ops.call import COMPLEX_NUMBER, AllGradients, Symbol, Traced, float_bits, float_of_bits, invoke
 from fastgrad.ops.saving import OUTPUTS
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ class Integer(Traced):
         self.source = (kind, value)
 
 
+@functools.cache
+def _number(kind: int, bits: int, word: int) -> int:
+    """The handle of a number of rules, which lives as long as the process."""
+    return rt.wrapped_handle(kind, float_of_bits(bits), word)  # type: ignore[no-any-return]
+
+
 class Trace:
     """The instructions of one rule."""
 
@@ -60,12 +66,12 @@ class Trace:
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
         if isinstance(value, complex):
-            handle = rt.wrapped_handle(COMPLEX_NUMBER, value.real, float_bits(value.imag))
+            handle = _number(COMPLEX_NUMBER, float_bits(value.real), float_bits(value.imag))
         elif isinstance(value, float):
-            handle = rt.wrapped_handle(1, value, 0)
+            handle = _number(1, float_bits(value), 0)
         else:
-            handle = rt.wrapped_handle(0, 0.0, int(value))
-        return Symbol(self, -handle)  # it lives as long as the process
+            handle = _number(0, 0, int(value))
+        return Symbol(self, -handle)
 
     def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
         """Append a call."""
@@ -85,6 +91,18 @@ class Trace:
         words.append(len(sources))
         for source in sources:
             words.extend(source)
+        return self._appended(words)
+
+    def of_integer(self, value: Integer) -> Symbol:
+        """An integer of the node as a tensor without dimensions, where a rule calculates with it."""
+        if value.source[0] != SOURCE_ATTR:
+            int(value)  # raises: it is more than one number
+        sources = [(SOURCE_CONST, word) for word in (INT64, 0, 0)]  # on the CPU, from an int
+        sources += [value.source, (SOURCE_CONST, 0), (SOURCE_CONST, 0)]
+        words = [BY_NAME["filled"].id, 0, len(sources), *(word for source in sources for word in source)]
+        return self._appended(words)
+
+    def _appended(self, words: list[int]) -> Symbol:
         self.instructions.append(words)
         slot = ENV_RESULTS + len(self.instructions) - 1
         if slot >= ENV_WORDS:
@@ -99,6 +117,8 @@ class Trace:
     def _slot(self, operand: Any) -> int:
         if operand is None:
             return ENV_ABSENT
+        if isinstance(operand, Integer):
+            return self.of_integer(operand).slot
         return (operand if isinstance(operand, Symbol) else self.constant(operand)).slot
 
     def install(self) -> int:

@@ -1,4 +1,4 @@
-"""Functions on scalars that the formulas of ops call beside the vocabulary: inverse functions, gamma, Bessel functions.
+"""Functions on scalars that the formulas of ops call beside the vocabulary: inverse functions, error functions, gamma.
 
 They are made of `m` and ``c``, so each is compiled for the dtype and the device of the formula that calls it. They have
 branches on values and loops: a rule on tensors calls the ops that are made of them.
@@ -23,6 +23,7 @@ SQRT_2 = 1.4142135623730951
 SQRT_HALF = 0.7071067811865476
 TWO_OVER_SQRT_PI = 1.1283791670955126
 FAR = 1e8  # from here on 1 is lost beside a square, in float64 as well
+TINY = 1e-18  # below, 1 / x is all that there is of the gamma function
 INF = float("inf")
 NAN = float("nan")
 
@@ -65,23 +66,6 @@ LGAMMA_SLOPE = polynomial(
     9.94577334507513e-05, -4.492371277591488e-05, 2.050513772167505e-05, -9.456360038707336e-06,
     4.3866560515847685e-06, -1.974130679355657e-06, 9.155916336177614e-07, -5.813117183147722e-07,
     2.829397631176808e-07,
-)  # fmt: skip
-# sqrt(x) exp(-x) I(x) of order 0 and 1 in 16 / x - 1 for x >= 8.
-BESSEL_0 = polynomial(
-    0.4021765094450081, 0.003360551983667686, 0.00013621607438061978, 1.114303380553759e-05,
-    1.483848045300007e-06, 2.9735949844436814e-07, 8.871426708910587e-08, 3.932996251226298e-08,
-    2.1615866012375767e-08, 7.528456154708627e-09, -7.0849180804620235e-09, -1.3306550934276401e-08,
-    -4.342488553406604e-09, 7.295448441390542e-09, 5.243665785776738e-09, -3.0816436333937326e-09,
-    -2.977688786993489e-09, 1.0626223956528316e-09, 9.94261597987273e-10, -2.6133503463173703e-10,
-    -1.5238587321394553e-10, 3.2649031144581014e-11,
-)  # fmt: skip
-BESSEL_1 = polynomial(
-    0.3893984590258723, -0.009749577193235574, -0.000219235763822095, -1.5038547213988272e-05,
-    -1.834910632464841e-06, -3.483852453692518e-07, -1.0000461982682652e-07, -4.313295349480538e-08,
-    -2.3444227592954487e-08, -8.403733333878762e-09, 7.0856786907807584e-09, 1.3940524643484214e-08,
-    4.868484780028027e-09, -7.407107194668076e-09, -5.612212495021545e-09, 3.0381139423181904e-09,
-    3.1460418076069524e-09, -1.0204248953922173e-09, -1.0443479370933936e-09, 2.459411948586366e-10,
-    1.5957693735612678e-10, -3.030656951808867e-11,
 )  # fmt: skip
 # The asymptotic series of digamma and of lgamma in 1 / x**2, from Bernoulli's numbers.
 DIGAMMA_TAIL = polynomial(1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
@@ -180,7 +164,7 @@ def hypot(x, y):
 def erfcx_of_positive(a):
     """``erfc(a) exp(a**2)``."""
     limited = m.where(a > c(1e15), c(1e15), a)
-    return ERFCX((limited - c(3.75)) / (limited + c(3.75))) / (c(1) + c(2) * a)
+    return c(0.5) * ERFCX((limited - c(3.75)) / (limited + c(3.75))) / (c(0.5) + a)  # twice `a` may overflow
 
 
 def exp_of_square(a):
@@ -216,9 +200,10 @@ def erfc_inverse(q):
     return m.where(q == c(0), c(INF), x)
 
 
-def erf_inverse(y):
+def erf_inverse_by(y, q):
+    """The number whose error function is y, where q is ``1 - |y|`` in more digits than y may have."""
     a = m.abs(y)
-    far = erfc_inverse(c(1) - m.where(a < c(0.25), c(0.5), a))
+    far = erfc_inverse(m.where(a < c(0.25), c(0.5), q))
     x = a * (c(0.886226925452758) + c(0.2320136665346544) * a * a)
     for _ in range(2):
         error = (m.erf(x) - a) / (c(TWO_OVER_SQRT_PI) * m.exp(-x * x))
@@ -226,11 +211,12 @@ def erf_inverse(y):
     return m.where(a <= c(1), m.copysign(m.where(a < c(0.25), x, far), y), c(NAN))
 
 
+def erf_inverse(y):
+    return erf_inverse_by(y, c(1) - m.abs(y))
+
+
 def ndtri(p):
-    """The inverse of the normal distribution function."""
-    tail = m.minimum(p, c(1) - p)
-    x = c(SQRT_2) * erfc_inverse(c(2) * tail)
-    return m.where((p >= c(0)) & (p <= c(1)), m.where(p < c(0.5), -x, x), c(NAN))
+    return c(SQRT_2) * erf_inverse_by(c(2) * p - c(1), c(2) * m.minimum(p, c(1) - p))
 
 
 def log_ndtr(x):
@@ -247,8 +233,8 @@ def distance_to_whole(x):
 
 
 def lgamma(x):
-    reflected = x < c(0.5)
     x = m.where(x == c(-INF), c(INF), x)
+    reflected = x < c(0.5)
     y = m.where(reflected, c(1) - x, x)
     low = y < c(1.5)
     s, product = m.where(low, y - c(1), y), m.where(low, y, c(1))
@@ -262,7 +248,8 @@ def lgamma(x):
     far = (y - c(0.5)) * (log - c(1)) + c(0.4189385332046727) + LGAMMA_TAIL(c(1) / (y * y)) / y
     value = m.where(y < c(9), near, far)
     sine = m.abs(m.sin(c(PI) * distance_to_whole(x)))
-    return m.where(reflected & (x == x), c(LN_PI) - m.log(sine) - value, value)
+    value = m.where(reflected & (x == x), c(LN_PI) - m.log(sine) - value, value)
+    return m.where(m.abs(x) < c(TINY), -m.log(m.abs(x)), value)
 
 
 def digamma(x):
@@ -313,37 +300,3 @@ def zeta(s, q):
 def polygamma(x, n):
     sign = m.where(m.floor(c(0.5) * n) * c(2) == n, c(-1), c(1))
     return sign * m.exp(lgamma(n + c(1))) * zeta(n + c(1), x)
-
-
-# --- modified Bessel functions ---------------------------------------------------------------------------------
-
-
-def bessel_0(x, scaled):
-    """The function of order 0, times ``exp(-|x|)`` if it is `scaled`: a power series, the other one from 8 on."""
-    a = m.abs(x)
-    z = m.where(a < c(8), c(0.25) * a * a, c(0))
-    series = c(1)
-    for k in range(25, 0, -1):
-        series = c(1) + series * z / c(k * k)
-    far = m.where(a < c(8), c(8), a)
-    wide = BESSEL_0(c(16) / far - c(1)) / m.sqrt(far)
-    if scaled:
-        return m.where(a < c(8), series * m.exp(-a), wide)
-    root = m.exp(c(0.5) * a)
-    return m.where(a < c(8), series, m.where(a == c(INF), a, wide * root * root))
-
-
-def bessel_1(x, scaled):
-    """The same of order 1, which is odd."""
-    a = m.abs(x)
-    z = m.where(a < c(8), c(0.25) * a * a, c(0))
-    series = c(1)
-    for k in range(25, 0, -1):
-        series = c(1) + series * z / c(k * (k + 1))
-    series = c(0.5) * a * series
-    far = m.where(a < c(8), c(8), a)
-    wide = BESSEL_1(c(16) / far - c(1)) / m.sqrt(far)
-    root = m.exp(c(0.5) * a)
-    grown = m.where(a == c(INF), a, wide * root * root)
-    y = m.where(a < c(8), series * m.exp(-a), wide) if scaled else m.where(a < c(8), series, grown)
-    return m.where(x < c(0), -y, y)

@@ -31,13 +31,18 @@ def _without_zeros(x):
     return m.masked_fill(x, math.inf, m.eq(x, 0.0))
 
 
+def _antisymmetric(x):
+    return x - turned(x)
+
+
 def _of_eigenvalues(g, y1):
     return times(y1 * as_rows(g), turned(y1))
 
 
 def _of_eigenvectors(g, y, y1):
-    quotient = times(turned(y1), g) / _without_zeros(as_rows(y) - as_columns(y))
-    return times(y1, quotient, turned(y1))
+    """Of the product, what is antisymmetric: the gradient is symmetric then, as in PyTorch."""
+    turns = _antisymmetric(times(turned(y1), g)) * 0.5
+    return times(y1, turns / _without_zeros(as_rows(y) - as_columns(y)), turned(y1))
 
 
 eigh.vjp_sum("a", _of_eigenvalues, _of_eigenvectors, None)
@@ -49,10 +54,6 @@ svdvals = MatrixOp(
     "linalg_svdvals", ("a",), lapack_kernel("svdvals", "spectra:svdvals", frames.SVDVALS), NOT_DIFFERENTIABLE,
     called="svdvals",
 )  # fmt: skip
-
-
-def _antisymmetric(x):
-    return x - turned(x)
 
 
 def _squares(s):

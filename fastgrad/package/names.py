@@ -16,6 +16,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.module_names import pytorch_names
+from fastgrad.overrides.asking import original
 from fastgrad.package import tensors
 from fastgrad.package.importer import attribute
 
@@ -62,8 +63,6 @@ def object_of(module: ModuleType, module_name: str, name: str) -> Any:
 
 def torch_name(obj: Any) -> tuple[str, str] | None:
     """The module and the name that PyTorch has for an object of fastgrad; None if it has none, or `obj` is another."""
-    if type(obj) is tensors.StorageType:
-        return obj.module, obj.name
     known = tensors.name_of(obj)
     if known is not None:
         return known
@@ -75,6 +74,6 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
     for inside in _NAMESPACES:
         if name in pytorch_names()[inside]:
             full = f"fastgrad.{inside}".rstrip(".")
-            if getattr(importlib.import_module(full), name, None) is obj:
+            if original(getattr(importlib.import_module(full), name, None)) is original(obj):
                 return f"torch.{inside}".rstrip("."), name
     return None

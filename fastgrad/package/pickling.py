@@ -13,9 +13,11 @@ from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.functions.storage import Storage
 from fastgrad.nn import Module
+from fastgrad.overrides.asking import Overridable
 from fastgrad.package import layers, names, tensors
 from fastgrad.package.importer import Importer, ObjMismatchError, ObjNotFoundError, attribute
 from fastgrad.places import device
+from fastgrad.serialization.torch_names import StorageKind
 from fastgrad.tensor import Size, Tensor
 
 _Base: Any = pickle._Pickler  # type: ignore[attr-defined] # the one in C does not let names be written otherwise
@@ -52,7 +54,7 @@ class PackagePickler(_Base):  # type: ignore[misc]
         """How objects of fastgrad are written that PyTorch writes in its own way."""
         if isinstance(obj, Tensor) and type(obj).__reduce_ex__ is Tensor.__reduce_ex__:
             return tensors.reduced(obj)
-        if type(obj) in (dtypes.dtype, layout, memory_format, tensors.StorageType):
+        if type(obj) in (dtypes.dtype, layout, memory_format, StorageKind, Overridable):
             return "named"  # by `save_global`
         if isinstance(obj, Module) and names.torch_name(type(obj)):
             made: Any = obj.__reduce_ex__(self.proto)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import zipfile
+import weakref
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,14 +47,14 @@ class ZipRecords:
 
     def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
         if isinstance(f, (str, os.PathLike)):
-            size = os.path.getsize(f)
+            file: IO[bytes] = open(f, "rb")  # noqa: SIM115 - open as long as its parts are
+            weakref.finalize(self, file.close)
         else:
-            size = f.seek(0, os.SEEK_END)
-            f.seek(0)
+            file = f
+        file.seek(0)
+        self._parts = Parts(file)
+        files = [name for name in self._parts.entries if not name.endswith("/")]
         with damage_reported():
-            archive = zipfile.ZipFile(f)
-            self._parts = Parts(archive, size)
-            files = [name for name in self._parts.names() if not name.endswith("/")]
             for name in files:
                 need_inside(name)
         self._full = {name.partition("/")[2]: name for name in files}

@@ -12,35 +12,24 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions import memory_format, storage
+from fastgrad.functions import storage
 from fastgrad.functions.storage import Storage
 from fastgrad.nn import Linear
 from fastgrad.nn.parameter import Parameter
 from fastgrad.serialization.placement import Placement
+from fastgrad.serialization.torch_names import (
+    BYTES,
+    KINDS,
+    UNTYPED,
+    StorageKind,
+    UntypedBytes,
+    get_layout,
+    rebuild_parameter,
+    rebuild_parameter_with_state,
+    rebuild_tensor_v2,
+    rebuild_tensor_v3,
+)
 from fastgrad.tensor import Tensor
-
-_NAMELESS = (dtypes.uint16, dtypes.uint32, dtypes.uint64)  # they have no class of storages in PyTorch
-
-
-class StorageType:
-    """A class of PyTorch's storages, which has no other counterpart here.
-
-    Attributes
-    ----------
-    module, name : str
-    dtype : dtype
-    """
-
-    __slots__ = ("dtype", "module", "name")
-
-    def __init__(self, module: str, name: str, dtype: dtypes.dtype) -> None:
-        self.module = module
-        self.name = name
-        self.dtype = dtype
-
-
-_UNTYPED = StorageType("torch.storage", "UntypedStorage", dtypes.uint8)
-_TYPED = {d: StorageType("torch", f"{d.type_name}Storage", d) for d in dtypes.SUPPORTED if d not in _NAMELESS}
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -59,7 +48,7 @@ def reduced(tensor: Any) -> tuple[Any, ...]:
         )
     function: Callable[..., Any] = rebuild_tensor_v2
     arguments: tuple[Any, ...] = (held, offset, sizes, strides, requires_grad, hooks)
-    if tensor.dtype in _NAMELESS:
+    if tensor.dtype.name in UNTYPED:
         function, arguments = rebuild_tensor_v3, (*arguments, tensor.dtype)
     if kind is Tensor and not attributes:
         return function, arguments
@@ -89,8 +78,8 @@ class Writer:
             key = self._keys[place] = len(self._held)
             self._held.append(held)
             self._write(f".data/{key}.storage", held.buffer)
-        kind = _TYPED.get(flat.dtype, _UNTYPED)
-        count = flat.nbytes if kind is _UNTYPED else flat.numel()
+        kind = KINDS.get(flat.dtype.name, BYTES)
+        count = flat.numel() if kind.typed else flat.nbytes
         return "storage", kind, key, str(flat.device), count
 
 
@@ -112,10 +101,10 @@ class Reader:
         self._placement = placement
         self._storages: dict[int | str, Storage] = {}
 
-    def persistent_load(self, parts: tuple[Any, ...]) -> Storage:
+    def persistent_load(self, parts: tuple[Any, ...]) -> Storage | UntypedBytes:
         """The memory that a persistent id means; UnpicklingError if it is none."""
         kinds = [type(part) for part in parts]
-        if kinds not in ([StorageType, int, str, int], [StorageType, str, str, int]):  # older ones have texts
+        if kinds not in ([StorageKind, int, str, int], [StorageKind, str, str, int]):  # older ones have texts
             raise pickle.UnpicklingError(
                 f"a storage is described by {parts!r}, not by its kind, key, device and size"
             )
@@ -126,50 +115,9 @@ class Reader:
         found = self._storages[key]
         if found.nbytes() != count * kind.dtype.itemsize:
             raise pickle.UnpicklingError(f"two descriptions of storage {key!r} differ")
-        return _seen_as(found, kind.dtype)
-
-
-def _seen_as(held: Storage, dtype: dtypes.dtype) -> Storage:
-    return held if held.dtype is dtype else Storage(held.flat.view(dtype))
-
-
-def rebuild_tensor_v2(
-    held: Any, offset: Any, sizes: Any, strides: Any, requires_grad: Any, hooks: Any, metadata: Any = None
-) -> Any:
-    """A tensor over a storage."""
-    if metadata:
-        raise NotImplementedError(
-            f"load_pickle(): metadata of tensors is not supported, but there is {metadata!r}"
-        )
-    return storage.rebuild(Tensor, held, offset, tuple(sizes), tuple(strides), requires_grad, {})
-
-
-def rebuild_tensor_v3(
-    held: Any,
-    offset: Any,
-    sizes: Any,
-    strides: Any,
-    requires_grad: Any,
-    hooks: Any,
-    dtype: Any,
-    metadata: Any = None,
-) -> Any:
-    """A tensor over bytes."""
-    if type(held) is not Storage or not isinstance(dtype, dtypes.dtype):
-        raise pickle.UnpicklingError("a tensor is described by no storage and dtype")
-    return rebuild_tensor_v2(_seen_as(held, dtype), offset, sizes, strides, requires_grad, hooks, metadata)
-
-
-def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
-    """A parameter."""
-    return Parameter(data, requires_grad)
-
-
-def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
-    """A parameter with attributes."""
-    made = Parameter(data, requires_grad)
-    storage.restore(made, state)
-    return made
+        if not kind.typed:
+            return UntypedBytes(found)
+        return found if found.flat.dtype is kind.dtype else UntypedBytes(found).of(kind.dtype)
 
 
 def rebuild_from_type_v2(function: Any, kind: Any, arguments: Any, state: Any) -> Any:
@@ -186,23 +134,16 @@ def rebuild_from_type_v2(function: Any, kind: Any, arguments: Any, state: Any) -
     return made
 
 
-def _layout(name: Any) -> Any:
-    if name != "torch.strided":
-        raise NotImplementedError(
-            f"load_pickle(): the layout {name!r} is not supported; there is torch.strided"
-        )
-    return memory_format.strided
-
-
 READ: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_v3,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type_v2,
-    ("torch.serialization", "_get_layout"): _layout,
+    ("torch.serialization", "_get_layout"): get_layout,
     ("torch.nn.modules.linear", "NonDynamicallyQuantizableLinear"): Linear,
-    **{(kind.module, kind.name): kind for kind in (*_TYPED.values(), _UNTYPED)},
+    ("torch.storage", "UntypedStorage"): BYTES,
+    **{("torch", f"{kind.dtype.type_name}Storage"): kind for kind in KINDS.values()},
 }
 """What PyTorch's pickles name and fastgrad has under no such name."""
 _WRITTEN = {id(made): name for name, made in READ.items() if made is not Linear}

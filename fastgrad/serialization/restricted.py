@@ -1,8 +1,8 @@
 """Unpickling without running anything that the pickle asks for.
 
 Python's unpickler calls what a pickle names. This one reads the same opcodes with `pickletools.genops` and knows a
-short list of names; each that may be called stands with a function of ours that checks its arguments and makes the
-object. Whatever else a pickle wants is an error, before anything happens.
+short list of names, a `Vocabulary`; each that may be called stands with a function of ours that checks its arguments
+and makes the object. Whatever else a pickle wants is an error, before anything happens.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import contextlib
 import pickle
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import IO, Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, module_names
 from fastgrad.functions import storage
 from fastgrad.nn.parameter import Buffer, Parameter
 from fastgrad.places import device
@@ -27,17 +27,78 @@ def name_of(obj: Any) -> str:
     return f"{obj.__module__}.{obj.__qualname__}"
 
 
+def _home_name(obj: Any) -> str:
+    """Its name in files, whatever `fastgrad.as_torch` lets it be called meanwhile."""
+    return f"{module_names.homes.get(obj, obj.__module__)}.{obj.__qualname__}"
+
+
 # --- what a pickle may name ------------------------------------------------------------------------------------
 
 
-def _no_arguments(kind: type) -> Callable[..., Any]:
+class Vocabulary:
+    """What pickles of one kind may name.
+
+    Parameters
+    ----------
+    known : dict
+        Objects by the names under which pickles ask for them.
+    makers : list of pairs
+        Those that may be called, each with the function of ours that is called instead.
+    foreign : str
+        Names that begin so are those of a library whose objects no program can allow here.
+    """
+
+    def __init__(
+        self, known: dict[str, Any], makers: Sequence[tuple[Any, Callable[..., Any]]], foreign: str = ""
+    ) -> None:
+        self.known = known
+        self.makers = {id(obj): make for obj, make in makers}
+        self.foreign = foreign
+
+    def find(self, name: str, allowed: dict[str, Any]) -> Any:
+        """What a name stands for.
+
+        Raises
+        ------
+        pickle.UnpicklingError
+            If it stands for nothing.
+        """
+        for names in (allowed, self.known):
+            if name in names:
+                return names[name]
+        if self.foreign and name.startswith(self.foreign):
+            raise pickle.UnpicklingError(
+                f"Unsupported global: GLOBAL {name} has no counterpart here. Save what is made of strided tensors, "
+                "numbers, texts and containers: the state_dict() of a module instead of the module"
+            )
+        raise pickle.UnpicklingError(
+            f"Unsupported global: GLOBAL {name} was not an allowed global by default. If it is safe to use, allow it "
+            f"with `fastgrad.serialization.add_safe_globals([{name}])` or, for a block, "
+            f"`fastgrad.serialization.safe_globals([{name}])`."
+        )
+
+    def find_trusted(self, module: str, name: str, otherwise: Callable[[str, str], Any]) -> Any:
+        """What a name stands for in a file that may run anything: what `otherwise` imports, if it is not foreign."""
+        full = f"{module}.{name}"
+        if self.foreign and (full in self.known or full.startswith(self.foreign)):
+            return self.find(full, _safe_globals)
+        return otherwise(module, name)
+
+
+Load = Callable[[Any, Callable[[Any], Any], Vocabulary], Any]
+"""Makes an object from its pickle, the function that gives the object of a persistent id, and a vocabulary."""
+
+
+def no_arguments(kind: type) -> Callable[..., Any]:
+    """A constructor that takes none."""
+
     def make() -> Any:
         return kind()
 
     return make
 
 
-def _of_types(kind: Callable[..., Any], *expected: type | tuple[type, ...]) -> Callable[..., Any]:
+def of_types(kind: Callable[..., Any], *expected: type | tuple[type, ...]) -> Callable[..., Any]:
     """A constructor that takes arguments of exactly these types."""
 
     def make(*args: Any) -> Any:
@@ -48,7 +109,8 @@ def _of_types(kind: Callable[..., Any], *expected: type | tuple[type, ...]) -> C
     return make
 
 
-def _size(numbers: Any) -> Size:
+def size(numbers: Any) -> Size:
+    """Sizes from a tuple of integers."""
     if type(numbers) is not tuple or any(type(n) is not int for n in numbers):
         raise TypeError("fastgrad.Size takes a tuple of integers")
     return Size(numbers)
@@ -64,22 +126,32 @@ _FACTORIES = (bool, bytes, complex, dict, float, int, list, set, str, tuple, Cou
 _INDEX = (int, type(None))
 _BOUND = (int, float, str, type(None))
 _CALLABLE: list[tuple[Any, Callable[..., Any]]] = [
-    (OrderedDict, _no_arguments(OrderedDict)),
-    (Counter, _of_types(Counter, dict)),
+    (OrderedDict, no_arguments(OrderedDict)),
+    (Counter, of_types(Counter, dict)),
     (defaultdict, _defaultdict),
-    (complex, _of_types(complex, float, float)),
-    (slice, _of_types(slice, _BOUND, _BOUND, _BOUND)),
-    (range, _of_types(range, int, int, int)),
-    (bytearray, _of_types(bytearray, bytes)),
-    (Size, _size),
-    (device, _of_types(device, str, _INDEX)),
-    (dtypes.of_name, _of_types(dtypes.of_name, str)),
+    (complex, of_types(complex, float, float)),
+    (slice, of_types(slice, _BOUND, _BOUND, _BOUND)),
+    (range, of_types(range, int, int, int)),
+    (bytearray, of_types(bytearray, bytes)),
+    (Size, size),
+    (device, of_types(device, str, _INDEX)),
+    (dtypes.of_name, of_types(dtypes.of_name, str)),
     (storage.rebuild, storage.rebuild),
 ]
-_KNOWN = {name_of(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))}
+_KNOWN = {
+    _home_name(obj): obj for obj in (*_FACTORIES, Tensor, Parameter, Buffer, *(c for c, _ in _CALLABLE))
+}
 for _older in ("creation.device", "device.device"):  # in files that are older than its module
     _KNOWN[f"fastgrad.functions.{_older}"] = device
-_CONSTRUCTORS = {id(obj): make for obj, make in _CALLABLE}
+_KNOWN |= {  # in files that were written while the package was called so
+    "torch.Size": Size,
+    "torch.Tensor": Tensor,
+    "torch.device": device,
+    "torch.nn.parameter.Buffer": Buffer,
+    "torch.nn.parameter.Parameter": Parameter,
+}
+OWN = Vocabulary(_KNOWN, _CALLABLE)
+"""What files of `fastgrad.save` name."""
 
 # --- what users add --------------------------------------------------------------------------------------------
 
@@ -164,41 +236,49 @@ def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
 # --- the machine -----------------------------------------------------------------------------------------------
 
 
-def loads(data: bytes, persistent_load: Callable[[Any], Any]) -> Any:
-    """The object that a pickle of protocol 4 or 5 describes.
+def loads(
+    data: bytes | IO[bytes], persistent_load: Callable[[Any], Any], vocabulary: Vocabulary = OWN
+) -> Any:
+    """The object that a pickle describes.
 
     Parameters
     ----------
-    data : bytes
+    data : bytes, or file object
+        Which is read up to the end of the pickle.
     persistent_load : callable
         Gives the object of a persistent id; the id may be anything.
+    vocabulary : Vocabulary
 
     Raises
     ------
     pickle.UnpicklingError
         If the pickle asks for what is not allowed, or is damaged.
     """
-    return _Machine(persistent_load).run(data)
+    return _Machine(persistent_load, vocabulary).run(data)
 
 
 class _Machine:
     """The stack, the marks and the memo of a pickle being read; one method for each opcode that is no plain value."""
 
-    def __init__(self, persistent_load: Callable[[Any], Any]) -> None:
+    def __init__(self, persistent_load: Callable[[Any], Any], vocabulary: Vocabulary) -> None:
         self.persistent_load = persistent_load
+        self.vocabulary = vocabulary
         self.stack: list[Any] = []
         self.marked: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
         self.trusted = dict(_safe_globals)
         self.outside: Exception | None = None  # what `persistent_load` raised; it comes out as it is
+        self.place = 0  # of the opcode in the pickle
+        self.copied = 0  # items that constructors took from texts, lists and dicts
 
-    def run(self, data: bytes) -> Any:
+    def run(self, data: bytes | IO[bytes]) -> Any:
         import pickletools  # whose table of opcodes takes longer to make than the rest of this package
 
         name = ""
         try:
-            for opcode, argument, _ in pickletools.genops(data):
+            for opcode, argument, place in pickletools.genops(data):
                 name = opcode.name
+                self.place = place or 0
                 if name == "STOP":
                     break
                 if name in _VALUES:
@@ -208,28 +288,22 @@ class _Machine:
                 elif name in _HANDLERS:
                     _HANDLERS[name](self, argument)
                 else:
-                    raise pickle.UnpicklingError(f"opcode {name} is not supported; protocols 4 and 5 are")
+                    raise pickle.UnpicklingError(
+                        f"opcode {name} is not supported; those of protocols 2 to 5 are"
+                    )
             (result,) = self.stack
         except Exception as error:
             if isinstance(error, pickle.UnpicklingError) or error is self.outside:
                 raise
             raise pickle.UnpicklingError(
-                f"malformed or hostile pickle at opcode {name}: {type(error).__name__}: {error}"
+                f"malformed or hostile pickle at opcode {name}, byte {self.place}: {type(error).__name__}: {error}"
             ) from error
         return result
 
     # --- names and calls ---
 
     def find(self, name: str) -> Any:
-        if name in self.trusted:
-            return self.trusted[name]
-        if name in _KNOWN:
-            return _KNOWN[name]
-        raise pickle.UnpicklingError(
-            f"Unsupported global: GLOBAL {name} was not an allowed global by default. If it is safe to use, allow it "
-            f"with `fastgrad.serialization.add_safe_globals([{name}])` or, for a block, "
-            f"`fastgrad.serialization.safe_globals([{name}])`."
-        )
+        return self.vocabulary.find(name, self.trusted)
 
     def is_trusted(self, obj: Any) -> bool:
         return any(obj is known for known in self.trusted.values())
@@ -239,10 +313,17 @@ class _Machine:
             raise TypeError("arguments are no tuple")
         if self.is_trusted(function):
             self.push(trusted_call(*args))
-        elif id(function) in _CONSTRUCTORS:
-            self.push(_CONSTRUCTORS[id(function)](*args))
+        elif id(function) in self.vocabulary.makers:
+            self.count_copies(args)
+            self.push(self.vocabulary.makers[id(function)](*args))
         else:
             raise pickle.UnpicklingError(f"calls {_shown(function)}, which is not allowed")
+
+    def count_copies(self, args: tuple[Any, ...]) -> None:
+        """Refuse a pickle whose constructors copy more than it has bytes: it brings one thing many times."""
+        self.copied += sum(len(a) for a in args if type(a) in _COPIED)
+        if self.copied > self.place:
+            raise MemoryError("what constructors copy is larger than the pickle")
 
     def global_(self, argument: str) -> None:
         self.push(self.find(".".join(argument.split(" ", 1))))
@@ -377,6 +458,7 @@ def _shown(obj: Any) -> str:
     return name_of(obj) if hasattr(obj, "__qualname__") else f"an object of class {name_of(type(obj))}"
 
 
+_COPIED = {str, bytes, list, dict, set}
 _DICTS = (dict, OrderedDict, defaultdict, Counter)
 _KEYS = {
     str, bytes, int, float, complex, bool, type(None), frozenset, range, type, dtypes.dtype, device, Tensor, Parameter,
@@ -384,6 +466,7 @@ _KEYS = {
 _VALUES = {
     "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE",
     "SHORT_BINUNICODE", "BINUNICODE8", "SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8",
+    "STRING", "BINSTRING", "SHORT_BINSTRING",
 }  # fmt: skip
 _EMPTY: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,

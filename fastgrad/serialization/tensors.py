@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
 import struct
 import sys
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.functions.creation import empty
 from fastgrad.functions.data import elements_of
-from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.storage import Storage
 from fastgrad.serialization.files import replacing
+from fastgrad.serialization.parts import mapped, over, swap
 from fastgrad.serialization.placement import Placement
 from fastgrad.tensor import Tensor
 
-SUFFIX = ".safetensors"
+SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"
+_SHARD = re.compile(r"[^/\\\0:]*" + re.escape(SUFFIX))  # no name of a folder, a drive or a stream
 _DTYPES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16,
     "I32": dtypes.int32, "I64": dtypes.int64, "F16": dtypes.float16,
@@ -98,22 +100,17 @@ def _need_disjoint(tensors: dict[str, Tensor]) -> None:
             )
 
 
-def _bits(path: str | os.PathLike[str], key: str) -> Tensor:
-    """The elements of a tensor of bfloat16, which NumPy does not know, from a file that the package has checked."""
-    import json  # not at every start of a program
-
-    with open(path, "rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        begin, end = json.loads(file.read(length))[key]["data_offsets"]
-        file.seek(begin, os.SEEK_CUR)
-        data = np.frombuffer(file.read(end - begin), "<i2").astype(np.int16)
-    out: Tensor = empty(data.size, dtype=dtypes.bfloat16)
-    elements_of(out)[...] = data
-    return out
-
-
-def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, Tensor]:
+def load_file(
+    path: str | os.PathLike[str], placement: Placement, as_memory: bool = False
+) -> dict[str, Tensor]:
     """Read a dict of tensors.
+
+    Parameters
+    ----------
+    path : str or PathLike
+    placement : callable
+    as_memory : bool
+        Whether the tensors' memory is the file's, instead of a copy.
 
     Raises
     ------
@@ -125,25 +122,83 @@ def load_file(path: str | os.PathLike[str], placement: Placement) -> dict[str, T
         If the safetensors package is missing.
     """
     package = _package()
-    with open(path, "rb"):  # for Python's own exceptions
-        pass
-    out = {}
-    try:
-        with package.safe_open(os.fspath(path), framework="numpy") as file:
-            for key in file.keys():  # noqa: SIM118 - no dict
-                part = file.get_slice(key)
-                dtype = part.get_dtype()
-                if dtype not in _DTYPES:
-                    raise TypeError(
-                        f"load(): tensor {key!r} of {os.fspath(path)} has dtype {dtype}, and fastgrad knows "
-                        f"{', '.join(_DTYPES)}; convert it before it is saved"
-                    )
-                if dtype == "BF16":
-                    flat = _bits(path, key)
-                else:
-                    array = np.require(file.get_tensor(key), requirements=["C", "W", "O"])
-                    flat = from_numpy(array.reshape(-1))
-                out[key] = placement(Storage(flat), "cpu").flat.view(tuple(part.get_shape()))
-    except package.SafetensorError as error:
-        raise RuntimeError(f"{os.fspath(path)} is corrupted or no safetensors file: {error}") from error
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        try:
+            with package.safe_open(
+                name, framework="numpy"
+            ) as checked:  # no part lies outside or over another one
+                keys = list(checked.keys())
+        except package.SafetensorError as error:
+            raise RuntimeError(f"{name} is corrupted or no safetensors file: {error}") from error
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        reader = _Reader(file, 8 + length, mapped(file) if as_memory else None)
+        out = {}
+        for key in keys:
+            part = header[key]
+            if part["dtype"] not in _DTYPES:
+                raise TypeError(
+                    f"load(): tensor {key!r} of {name} has dtype {part['dtype']}, and fastgrad knows "
+                    f"{', '.join(_DTYPES)}; convert it before it is saved"
+                )
+            flat = reader.flat(_DTYPES[part["dtype"]], *part["data_offsets"])
+            out[key] = placement(Storage(flat), "cpu").flat.view(tuple(part["shape"]))
     return out
+
+
+class _Reader:
+    """Elements from a file that the package has checked."""
+
+    def __init__(self, file: IO[bytes], start: int, data: np.ndarray | None) -> None:
+        self.file, self.start, self.data = file, start, data
+
+    def flat(self, dtype: dtypes.dtype, begin: int, end: int) -> Any:
+        """Those of so many bytes."""
+        found = None
+        if self.data is not None and end > begin:
+            found = over(self.data[self.start + begin : self.start + end], dtype)
+        if found is None:
+            storage = Storage.empty(dtype, (end - begin) // dtype.itemsize)
+            self.file.seek(self.start + begin)
+            self.file.readinto(storage.buffer)  # type: ignore[attr-defined]
+            found = storage.flat
+        if sys.byteorder == "big":
+            swap(Storage(found))
+        return found
+
+
+def load_sharded(path: str, placement: Placement, as_memory: bool = False) -> dict[str, Tensor]:
+    """Read the tensors that an index file finds in files beside it.
+
+    Raises
+    ------
+    RuntimeError
+        If the index is none, names a file elsewhere, or a tensor that its file does not have.
+    FileNotFoundError
+        If a file is missing.
+    """
+    with open(path, "rb") as file:
+        try:
+            index = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise RuntimeError(f"{path} is corrupted or no index of safetensors files: {error}") from error
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(name, str) for name in places.values()):
+        raise RuntimeError(
+            f"{path} is no index of safetensors files: it has no 'weight_map' from names to files"
+        )
+    for key, name in places.items():
+        if not _SHARD.fullmatch(name):
+            raise RuntimeError(
+                f"{path} puts tensor {key!r} into {name!r}, but files of an index lie beside it, under plain names "
+                f"that end in {SUFFIX}"
+            )
+    shards = {
+        name: load_file(os.path.join(os.path.dirname(path), name), placement, as_memory)
+        for name in dict.fromkeys(places.values())
+    }
+    for key, name in places.items():
+        if key not in shards[name]:
+            raise RuntimeError(f"{path} puts tensor {key!r} into {name!r}, which does not have it")
+    return {key: shards[name][key] for key, name in places.items()}

@@ -60,12 +60,14 @@ from fastgrad.tensor.history import History
 from fastgrad.tensor.operators import Operators
 from fastgrad.tensor.placement import Placement
 from fastgrad.tensor.size import Size
+from fastgrad.tensor.subclasses import Subclasses
+from fastgrad.tensor.typed import older
 from fastgrad.tensor.values import Values
 
 __all__ = ["Size", "Tensor"]
 
 
-class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, TensorBase):
+class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, Subclasses, TensorBase):
     """An array of numbers that remembers how it was computed.
 
     Tensors are made by `fastgrad.tensor`, `zeros`, `randn` and so on, and by ops on tensors. The methods are those
@@ -73,8 +75,9 @@ class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, Tens
 
     Parameters
     ----------
-    data : sequence or numpy.ndarray
-        Copied, as float32.
+    data : sequence, numpy.ndarray, Tensor or int
+        Copied, in the default dtype. Integers, or one `Size`, are the sizes of a tensor whose elements are not set.
+    device : device, optional
 
     Examples
     --------
@@ -87,9 +90,12 @@ class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, Tens
 
     __slots__ = ()
 
-    def __new__(cls, data: Any = ()) -> Tensor:
-        """A tensor of data, of this class."""
-        plain = creation.tensor(data, dtype=dtypes.get_default_dtype())
+    def __new__(cls, *data: Any, device: Any = None, **named: Any) -> Tensor:
+        """A tensor of data or sizes, of this class."""
+        if named and (data or list(named) != ["data"]):
+            raise TypeError(f"Tensor(): got an unexpected keyword argument '{next(iter(named))}'")
+        given = data or tuple(named.values())
+        plain = older("Tensor", given, dtypes.get_default_dtype(), device)
         return plain if cls is Tensor else rt.adopt(cls, plain)
 
 

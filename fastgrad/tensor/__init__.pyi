@@ -100,6 +100,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     _grad: _Any
     def _grad_fn_name(self) -> _str | None: ...
     def _is_view(self) -> _bool: ...
+    _make_subclass: _Any
     _post_accumulate_grad_hooks: _Any
     def _repr_html_(self) -> _str | None:
         r"""What notebooks show; None, for the text, if a subclass of a program has its own."""
@@ -244,6 +245,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `as_strided`, for tensors that require no gradient."""
     def as_strided_scatter(self, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
         r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
+    def as_subclass(self, cls: _type) -> _Tensor:
+        r"""A tensor of a subclass over the same memory and with the same history."""
     def asin(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
     def asin_(self) -> _Tensor:
@@ -609,6 +612,12 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `gt`."""
     def half(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float16."""
+    @_overload
+    def hash_tensor(self, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0) -> _Tensor:
+        r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
+    @_overload
+    def hash_tensor(self, axis: _int | _Sequence[_int] | None = None, *, keepdims: _bool = False, mode: _int = 0) -> _Tensor:
+        r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
     def heaviside(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
     def heaviside_(self, values: _Tensor | _int | _float | _complex) -> _Tensor:
@@ -718,11 +727,19 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_inference(self) -> _bool:
         r"""Whether it was made in inference mode."""
     @property
+    def is_ipu(self) -> _Any: ...
+    @property
     def is_leaf(self) -> _bool: ...
+    @property
+    def is_maia(self) -> _Any: ...
     @property
     def is_meta(self) -> _bool: ...
     @property
     def is_mkldnn(self) -> _Any: ...
+    @property
+    def is_mps(self) -> _Any: ...
+    @property
+    def is_mtia(self) -> _Any: ...
     def is_neg(self) -> _bool:
         r"""Whether the elements of a tensor are negated when they are read: never."""
     @property
@@ -733,12 +750,20 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether it lies in memory that `pin_memory` locked."""
     @property
     def is_quantized(self) -> _Any: ...
+    def is_shared(self) -> _bool:
+        r"""Whether it lies in memory that processes share."""
     def is_signed(self) -> _bool:
         r"""Whether the dtype of a tensor has numbers below zero."""
     @property
     def is_sparse(self) -> _Any: ...
     @property
     def is_sparse_csr(self) -> _Any: ...
+    @property
+    def is_vulkan(self) -> _Any: ...
+    @property
+    def is_xla(self) -> _Any: ...
+    @property
+    def is_xpu(self) -> _Any: ...
     def isclose(self, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _Tensor:
         r"""Whether ``|input - other| <= atol + rtol |other|``, element by element."""
     def isfinite(self, *, out: _Tensor | None = None) -> _Tensor:
@@ -1267,6 +1292,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `sgn`."""
     @property
     def shape(self) -> _Size: ...
+    def share_memory_(self) -> _Tensor:
+        r"""Move the elements into memory that processes share, where they change for all; the tensor stays the same."""
     def short(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in int16."""
     def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
@@ -1458,8 +1485,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def trunc(self) -> _Tensor: ...
     def trunc_(self) -> _Tensor:
         r"""In-place form of `trunc`."""
-    def type(self, dtype: _dtype | _str | None = None) -> _Tensor:
-        r"""The name of the tensor's type, or the tensor in another dtype."""
+    def type(self, dtype: _dtype | None = None) -> _Tensor:
+        r"""The name of the tensor's type, or the tensor in another dtype, and on the device of the type that is named."""
     def type_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The tensor in the dtype of another."""
     @_overload

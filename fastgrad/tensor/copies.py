@@ -6,7 +6,7 @@ import builtins
 import copy as copy_module
 from typing import TYPE_CHECKING, Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, module_names
 from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.function import Function
 from fastgrad.functions import creation, storage
@@ -141,12 +141,12 @@ class Copies(Methods):
         return self if here == 0 else self.to(device="cpu")
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the tensor's type, or the tensor in another dtype.
+        """The name of the tensor's type, or the tensor in another dtype, and on the device of the type that is named.
 
         Parameters
         ----------
-        dtype : dtype or str, optional
-            A name is one that this method gives, such as "fastgrad.FloatTensor".
+        dtype : dtype, type or str, optional
+            A type such as `fastgrad.FloatTensor`, or a name that this method gives: "fastgrad.cuda.FloatTensor".
 
         Raises
         ------
@@ -155,13 +155,16 @@ class Copies(Methods):
         """
         own = dtypes.ALL[_field(self, _DTYPE)]
         if dtype is None:
-            return _type_name(own)
-        found = getattr(dtype, "dtype", dtype) if isinstance(dtype, type) else dtype  # fg.FloatTensor
-        if isinstance(dtype, str):
-            found = next((d for d in dtypes.SUPPORTED if _type_name(d) == dtype), None)
+            return _type_name(own, self.device.type)
+        found, kind = dtype, None
+        if isinstance(dtype, type):  # fg.FloatTensor
+            found, kind = (getattr(dtype, name, None) for name in ("dtype", "device_type"))
+        elif isinstance(dtype, str):
+            named = ((d, kind) for d in dtypes.SUPPORTED for kind in ("cpu", "cuda"))
+            found, kind = next((pair for pair in named if _type_name(*pair) == dtype), (None, None))
         if not isinstance(found, dtypes.dtype):
             raise ValueError(f"invalid type: {dtype!r}")
-        return _cast(self, found)
+        return _cast(self if kind in (None, self.device.type) else self.to(kind), found)
 
     def type_as(self, other: Any) -> Tensor:
         """The tensor in the dtype of another."""
@@ -287,8 +290,9 @@ class Copies(Methods):
         return made
 
 
-def _type_name(d: dtypes.dtype) -> str:
-    return f"fastgrad.{d.type_name}Tensor"
+def _type_name(d: dtypes.dtype, kind: str) -> str:
+    module = module_names.shown if kind == "cpu" else f"{module_names.shown}.{kind}"
+    return f"{module}.{d.type_name}Tensor"
 
 
 def _kind_of(x: Any, dtype: Any, device: Any) -> dict[str, Any]:

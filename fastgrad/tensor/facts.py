@@ -126,6 +126,7 @@ class Facts(Methods):
         return strided
 
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
+    is_ipu = is_maia = is_mps = is_mtia = is_vulkan = is_xla = is_xpu = False
     """Kinds of tensors that there are none of."""
 
     def is_floating_point(self) -> builtins.bool:

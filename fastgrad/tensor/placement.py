@@ -103,6 +103,42 @@ class Placement(Methods):
             index_of(device)
         return pinned.is_pinned(self)
 
+    def share_memory_(self) -> Tensor:
+        """Move the elements into memory that processes share, where they change for all; the tensor stays the same.
+
+        If it is a view, the tensor that it is a view of moves along.
+
+        It is shared with processes that are forked afterwards, and with those that get it through
+        `fastgrad.multiprocessing`.
+
+        Returns
+        -------
+        Tensor
+            This one.
+
+        Raises
+        ------
+        NotImplementedError
+            If it is on a GPU.
+        RuntimeError
+            If more tensors lie in the same memory, such as views of this one: they would not move with it.
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> fg.ones(2).share_memory_().is_shared()
+        True
+        """
+        from fastgrad.functions.shared_memory import share  # brings what most programs do without
+
+        return share(self)  # type: ignore[return-value]
+
+    def is_shared(self) -> builtins.bool:
+        """Whether it lies in memory that processes share."""
+        from fastgrad.functions.shared_memory import block_of
+
+        return block_of(self) is not None
+
     def record_stream(self, stream: Stream) -> None:
         """Say that a stream uses the tensor, which was made on another one.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import module_names
+
 
 class Size(tuple):  # type: ignore[type-arg]
     """The sizes of a tensor."""
@@ -19,7 +21,7 @@ class Size(tuple):  # type: ignore[type-arg]
         return n
 
     def __repr__(self) -> str:
-        return f"fastgrad.Size({list(self)})"
+        return f"{module_names.shown}.Size({list(self)})"
 
     def __getitem__(self, key: Any) -> Any:
         out = tuple.__getitem__(self, key)

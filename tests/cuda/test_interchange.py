@@ -12,6 +12,7 @@ import fastgrad as fg
 from fastgrad import capsules, dtypes
 from fastgrad.cuda import later, pinned
 from fastgrad.native.contracts.element_types import COMPLEX, SELDOM
+from fastgrad.utils.data import channel
 from tests.cuda.apart import STREAMS, ends
 
 pytestmark = pytest.mark.usefixtures("all_is_done")
@@ -353,6 +354,30 @@ def test_batches_are_pinned(driver):
     batch = [Own(), "text", (Own(), 3)]
     loader = fg.utils.data.DataLoader([1], batch_size=1, pin_memory=True, collate_fn=lambda _: batch)
     assert list(loader) == [["pinned", "text", ("pinned", 3)]]
+
+
+def test_batches_of_workers_are_pinned(driver):
+    data = [(fg.ones(2) * k, k) for k in range(4)]
+    for x, numbers in fg.utils.data.DataLoader(data, batch_size=2, num_workers=1, pin_memory=True):
+        assert x.is_pinned()
+        assert x[:, 0].tolist() == numbers.tolist()
+
+
+def test_memory_of_a_gpu_stays_in_its_process(driver):
+    x = fg.ones(2, device="cuda")
+    with pytest.raises(NotImplementedError, match=r"share_memory_\(\): memory of a GPU cannot be shared"):
+        x.share_memory_()
+    assert not x.is_shared()
+    here, there = fg.multiprocessing.Pipe()
+    with (
+        here,
+        there,
+        pytest.raises(NotImplementedError, match=r"a tensor on cuda:0 cannot be sent .* t\.cpu\(\)"),
+    ):
+        here.send(x)
+    for value in (x, [x[:1]]):
+        with pytest.raises(NotImplementedError, match="a tensor on cuda:0 cannot be sent"):
+            channel.packed(value)
 
 
 def test_batches_without_a_gpu(no_driver):

@@ -41,7 +41,10 @@ LOOSE = {
     "lstm_state": 60,
     "special_ndtri": 200,
 }
-LOOSE |= dict.fromkeys(("erfinv", "lgamma", "digamma"), 4000)  # differences of larger terms
+LOOSE |= dict.fromkeys(("special_modified_bessel_k0", "special_modified_bessel_k1", "special_airy_ai"), 8)
+LOOSE |= dict.fromkeys(  # differences of larger terms
+    ("erfinv", "lgamma", "digamma", "special_bessel_y0", "special_bessel_y1"), 4000
+)
 LOOSE |= dict.fromkeys(("addcmul", "addcdiv", "lerp", "logaddexp", "logaddexp2"), 1000)
 EVERYWHERE = (
     "add", "mul", "maximum", "minimum", "where", "floor_divide", "div_trunc", "remainder", "fmod", "pow", "abs", "sign",
@@ -54,7 +57,10 @@ OF_FLOATS = (
     "gelu_dx", "masked_fill_dx", "square_dx", "div_db", "lstm_state", "log_sigmoid",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "sinc", "hypot", "erfc",
     "erfinv", "special_erfcx", "special_ndtri", "special_log_ndtr", "special_entr", "lgamma", "digamma", "special_zeta",
-    "i0", "special_i0e", "special_i1", "special_i1e", "frac", "lerp", "addcdiv", "copysign", "logaddexp", "logaddexp2",
+    "i0", "special_i0e", "special_i1", "special_i1e", "special_bessel_j0", "special_bessel_j1", "special_bessel_y0",
+    "special_bessel_y1", "special_modified_bessel_k0", "special_modified_bessel_k1",
+    "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1", "special_spherical_bessel_j0",
+    "special_airy_ai", "frac", "lerp", "addcdiv", "copysign", "logaddexp", "logaddexp2",
     "logit", "nan_to_num", "heaviside", "signbit", "isposinf", "isneginf",
 )  # fmt: skip
 

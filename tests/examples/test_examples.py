@@ -118,3 +118,17 @@ def test_the_same_seed_gives_the_same_text(tmp_path: Path):
     command = f"char_gpt.py {size} --steps 3 --sample 40"
     texts = [run(command, "--out", tmp_path / "a.png").split("what it writes")[1] for _ in range(2)]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.mpi
+def test_ddp(tmp_path: Path):
+    pytest.importorskip("mpi4py")
+    out = tmp_path / "ddp.png"
+    size = "--layers 1 --width 32 --heads 2 --batch 4 --context 32"
+    text = run(f"-m fastgrad launch -n 2 ddp.py {size} --steps 40 --ranks 1 4", "--out", out)
+    found = re.findall(r"([\d.]+) times less is sent, test loss ([\d.]+)", text)
+    rates, losses = zip(*((float(rate), float(loss)) for rate, loss in found), strict=True)
+    assert rates[:2] == (1.0, 2.0)
+    assert rates[2] > rates[3] > 2
+    assert max(losses) < 3.5
+    assert looks_drawn(out)

@@ -190,3 +190,10 @@ def test_unknown_reduction(lib, name: str):
     target = lib.tensor([0, 1]) if name in ("nll_loss", "cross_entropy") else lib.ones(2, 2)
     with pytest.raises(ValueError, match="average"):
         getattr(lib.nn.functional, name)(lib.ones(2, 2), target, reduction="average")
+
+
+@pytest.mark.parametrize("name", ["smooth_l1_loss", "huber_loss", "mse_loss"])
+def test_gradients_keep_nan(name: str) -> None:
+    x = fg.tensor([float("nan"), 0.25, 5.0], requires_grad=True)
+    getattr(fg.nn.functional, name)(x, fg.zeros(3), reduction="sum").backward()
+    assert x.grad.isnan().tolist() == [True, False, False]

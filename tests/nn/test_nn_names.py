@@ -12,8 +12,9 @@ import pytest
 import fastgrad as fg
 
 LATER = {  # of parts of PyTorch that there are not
-    "CrossMapLRN2d", "DataParallel", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "SyncBatchNorm",
-}  # fmt: skip
+    "CrossMapLRN2d",
+    "DataParallel",
+}
 
 
 @pytest.mark.parity
@@ -69,8 +70,6 @@ def test_devices_that_there_are_not():
     for name in ("ipu", "mtia", "xpu"):
         with pytest.raises(RuntimeError, match=f"no support for {name}"):
             getattr(module, name)()
-    with pytest.raises(NotImplementedError, match="cannot be shared"):
-        module.share_memory()
 
 
 CASES: list[tuple[int, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [

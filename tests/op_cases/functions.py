@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .bessel import airy_ai, bessel_j, bessel_k, bessel_y
 from .common import (
     DTYPES,
     FLOATS,
@@ -169,13 +170,16 @@ def entr(x: float) -> float:
     return -x * math.log(x) if x > 0 else 0.0 if x == 0 else -math.inf if x < 0 else math.nan
 
 
+FEW_ULPS = {"float32": (1e-5, 4e-6), "float64": (1e-12, 1e-13)}
+FEWER_DIGITS = {"float32": (1e-5, 4e-6), "float64": (3e-6, 1e-6)}  # as many as PyTorch's own ones have
+
+
 def special(name: str, ref: Any, domain: Domain = normal, **options: Any) -> OpCase:
     """A function of one number that stands in `special` alone."""
     return OpCase(
         f"special_{name}", lambda lib, x: getattr(lib.special, name)(x), unary(domain),
-        elementwise(ref, result="float"),
-        differentiable=True, empty=empty_unary, special_grads=False,
-        tolerances={"float32": (1e-5, 4e-6), "float64": (1e-12, 1e-13)}, **({"dtypes": PROMOTED} | options),
+        elementwise(ref, result="float"), empty=empty_unary, special_grads=False,
+        **({"dtypes": PROMOTED, "differentiable": True, "tolerances": FEW_ULPS} | options),
     )  # fmt: skip
 
 
@@ -186,6 +190,35 @@ def xlog1py(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def polygamma_samples(rng: np.random.Generator, dtype: str) -> list[Sample]:
     return [Sample((n, positive(rng, shape, dtype))) for n in (0, 1, 2, 5) for shape in ((), (2, 3))]
 
+
+BESSEL = [
+    special(
+        name,
+        ref,
+        domain,
+        differentiable=False,
+        special=inside(*values),
+        tolerances=FEWER_DIGITS,
+    )
+    for name, ref, domain, values in (
+        ("bessel_j0", bessel_j(0), normal, (0.0, 0.5, -3.0, 9.0, -20.0)),
+        ("bessel_j1", bessel_j(1), normal, (0.0, 0.5, -3.0, 9.0, -20.0)),
+        ("bessel_y0", bessel_y(0), positive, (0.5, 3.0, 9.0, 20.0)),
+        ("bessel_y1", bessel_y(1), positive, (0.5, 3.0, 9.0, 20.0)),
+        *(
+            (
+                f"{kind}modified_bessel_k{order}",
+                bessel_k(order, bool(kind)),
+                positive,
+                (0.5, 3.0, 20.0),
+            )
+            for kind in ("", "scaled_")
+            for order in (0, 1)
+        ),
+        ("spherical_bessel_j0", lambda x: np.sinc(x / np.pi), normal, (0.0, 1.0, -9.0)),
+        ("airy_ai", vectorized(airy_ai), normal, (0.0, 1.0, -1.0, -3.0, 5.0, -6.0)),
+    )
+]
 
 NORMAL_SPECIALS = inside(0.0, 1.0, -1.0, 3.0, -8.0)
 
@@ -212,6 +245,7 @@ GAMMA = [
     special("i0e", bessel(0, True), special=inside(0.0, 0.5, -3.0, 9.0, -20.0)),
     special("i1", bessel(1, False), special=inside(0.0, 0.5, -3.0, 9.0, -20.0)),
     special("i1e", bessel(1, True), special=inside(0.0, 0.5, -3.0, 9.0, -20.0)),
+    *BESSEL,
     special("erfcx", vectorized(erfcx), special=NORMAL_SPECIALS),
     special("entr", vectorized(entr), positive, special=inside(0.0, 1.0, -1.0, 3.0)),
     special("ndtr", vectorized(ndtr), special=NORMAL_SPECIALS),

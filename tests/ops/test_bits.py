@@ -126,3 +126,46 @@ def test_an_index_of_nothing_may_have_any_dtype():
             assert out.requires_grad
     with pytest.raises(RuntimeError, match="dtype"):
         fg.gather(x, 0, fg.zeros(1, 1, dtype=fg.uint8))
+
+
+HASHED = [
+    (dtype, shape, dim, keepdim)
+    for dtype in ("bool", "uint8", "int8", "int64", "uint64", "float16", "bfloat16", "float32", "float64")
+    for shape, dim, keepdim in (
+        ((), None, False), ((), 0, True), ((7,), None, False), ((3, 4, 5), (0, 2), False), ((3, 4, 5), -2, True),
+        ((0, 3), 1, True), ((3, 4), (), False),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("dtype", "shape", "dim", "keepdim"), HASHED)
+def test_hashes(dtype: str, shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    numbers = rng.integers(0, 2 if dtype == "bool" else 100, shape) * (1.5 if "float" in dtype else 1)
+    found = []
+    for lib in (fg, torch):
+        x = lib.tensor(numbers).to(getattr(lib, dtype))
+        named = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+        if lib is torch and dtype == "uint64":  # PyTorch has no kernel
+            x = x.to(torch.int64)
+        found.append(lib.hash_tensor(x, **named))
+    assert found[0].dtype is fg.uint64
+    assert found[0].numpy().tolist() == found[1].numpy().tolist()
+    assert tuple(found[0].shape) == tuple(found[1].shape)
+
+
+def test_hash_refusals() -> None:
+    assert fg.tensor([1.0, -1.0]).hash_tensor().item() == 1 << 63
+    for call, error, text in (
+        (lambda: fg.hash_tensor(1), TypeError, "must be Tensor"),
+        (lambda: fg.hash_tensor(fg.ones(1), mode=1), RuntimeError, "mode"),
+        (lambda: fg.hash_tensor(fg.ones(1, dtype=fg.complex64)), NotImplementedError, "view_as_real"),
+        (lambda: fg.hash_tensor(fg.ones(3, 0), 1), IndexError, "non-zero size"),
+        (lambda: fg.hash_tensor(fg.ones(3, 0)), RuntimeError, "dim to be specified"),
+        (lambda: fg.hash_tensor(fg.ones(2, 2), 2), IndexError, "out of range"),
+        (lambda: fg.hash_tensor(fg.ones(2, 2), (0, 0)), RuntimeError, "multiple times"),
+    ):
+        with pytest.raises(error, match=text):
+            call()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastgrad import formatting
+from fastgrad import module_names
 from fastgrad.formatting import format_tensor, get_printoptions, printoptions, set_printoptions
 
 NAN, INF = np.nan, np.inf
@@ -281,7 +281,7 @@ OPTIONS = st.fixed_dictionaries(
 @pytest.mark.parity
 def test_same_text_as_torch(monkeypatch):
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(formatting, "DTYPE_PREFIX", "torch.")  # the lengths decide where lines break
+    monkeypatch.setattr(module_names, "shown", "torch")  # the lengths decide where lines break
 
     @settings(max_examples=300, deadline=None)
     @given(array=printable_arrays(), options=OPTIONS, track=st.booleans(), leaf=st.booleans())

@@ -79,8 +79,13 @@ RAISES: tuple[tuple[Callable[[], Any], type[Exception], str], ...] = (
     (lambda: L.tensorsolve(fg.ones(2, 3, 4), fg.ones(2)), RuntimeError, "12 != 2"),
     (lambda: fg.svd_lowrank(fg.ones(3, 2), q=3), ValueError, "q"),
     (lambda: fg.norm(fg.ones(2, 2, 2), "nuc"), RuntimeError, "nuclear"),
-    (lambda: L.eig(fg.eye(2)), NotImplementedError, "complex"),
-    (lambda: L.eigvals(fg.eye(2)), NotImplementedError, "complex"),
+    (lambda: L.eig(fg.ones(2, 3)), RuntimeError, "2 by 3"),
+    (lambda: L.eig(fg.ones(3)), RuntimeError, "at least 2 dimensions"),
+    (lambda: L.eig(fg.ones(2, 2, dtype=fg.int64)), RuntimeError, "Long"),
+    (lambda: L.eig(fg.ones(2, 2, dtype=fg.float16)), NotImplementedError, "Half"),
+    (lambda: L.eig(fg.eye(2) * math.nan), RuntimeError, "infs or NaNs"),
+    (lambda: L.eigvals(fg.eye(2) * math.inf), RuntimeError, "infs or NaNs"),
+    (lambda: L.eigvals(None), TypeError, "must be Tensor, not NoneType"),
 )  # fmt: skip
 
 

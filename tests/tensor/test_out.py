@@ -133,3 +133,44 @@ def test_like_torch():
                 assert strict or ours[0] == theirs[0], (name, kind)
                 if ours[0] and theirs[0]:
                     assert torch.allclose(torch.tensor(ours[1]), torch.tensor(theirs[1])), (name, kind)
+
+
+SQUARE = [[2.0, 0.5, 0.1], [0.5, 3.0, 0.2], [0.1, 0.2, 1.0]]
+DECOMPOSING = """
+    cholesky cholesky_ex cond det eig eigh eigvals eigvalsh inv inv_ex ldl_factor ldl_factor_ex lu lu_factor
+    lu_factor_ex matrix_norm matrix_rank norm pinv qr slogdet svd svdvals vector_norm
+"""
+WAYS = {
+    "special": {
+        **{name: () for name in fg.special.__all__ if name != "polygamma"},  # whose first argument is a number
+        **{name: (2,) for name in fg.special.__all__ if "polynomial" in name},
+        "gammainc": (SQUARE,), "gammaincc": (SQUARE,), "logsumexp": (0,), "multigammaln": (1,),
+        "log_softmax": (0,), "softmax": (0,), "xlog1py": (SQUARE,), "xlogy": (SQUARE,), "zeta": (SQUARE,),
+    },
+    "fft": {name: () for name in fg.fft.__all__ if "freq" not in name and "shift" not in name},
+    "linalg": {
+        **dict.fromkeys(DECOMPOSING.split(), ()),
+        "cross": (SQUARE,), "matmul": (SQUARE,), "matrix_power": (2,), "solve": (SQUARE,), "solve_ex": (SQUARE,),
+        "tensorinv": (1,), "tensorsolve": (SQUARE[0],), "vecdot": (SQUARE,), "householder_product": ([0.1, 0.2],),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("space", "name"), [(space, name) for space, names in WAYS.items() for name in names]
+)
+def test_functions_of_namespaces(space, name):
+    function = getattr(getattr(fg, space), name)
+    more = [fg.tensor(value) if isinstance(value, list) else value for value in WAYS[space][name]]
+    x = fg.tensor(SQUARE)
+    wanted = function(x, *more)
+    outs = tuple(fg.empty(0, dtype=t.dtype) for t in outputs_of(wanted))
+    for _ in range(3):
+        found = function(x, *more, out=outs[0] if isinstance(wanted, fg.Tensor) else outs)
+        assert type(found) is type(wanted)
+        for t, out, right in zip(outputs_of(found), outs, outputs_of(wanted), strict=True):
+            assert t is out
+            assert fg.allclose(out.abs(), right.abs(), equal_nan=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        function(x.requires_grad_(), *more, out=outs[0] if isinstance(wanted, fg.Tensor) else outs)
+    assert pickle.loads(pickle.dumps(function)) is function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
 from types import ModuleType
@@ -233,6 +234,112 @@ def test_errors_of_streams_and_tensors(lib: ModuleType):
         data.TensorDataset(lib.ones(2), lib.ones(3))
 
 
-def test_what_is_not_supported():
-    with pytest.raises(NotImplementedError, match="is not supported"):
-        fg.utils.data.DataLoader([1], num_workers=2)
+# --- data sets and samplers of more than one kind -----------------------------------------------------------
+
+
+class AtOnce:
+    """Gives several samples at once, and counts how often."""
+
+    def __init__(self, wrong: int = 0) -> None:
+        self.asked = 0
+        self.wrong = wrong
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return 10 * index
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        self.asked += 1
+        return [10 * i for i in indices] + [0] * self.wrong
+
+
+def test_stacks(lib: ModuleType):
+    stack = lib.utils.data.StackDataset
+    data = AtOnce()
+    pairs, named = stack(data, "abcd"), stack(x=data, y="abcd")
+    assert len(pairs) == len(named) == 4
+    assert pairs[1] == (10, "b")
+    assert named[1] == {"x": 10, "y": "b"}
+    assert data.asked == 0
+    assert pairs.__getitems__([0, 3]) == [(0, "a"), (30, "d")]
+    assert named.__getitems__([0, 3]) == [{"x": 0, "y": "a"}, {"x": 30, "y": "d"}]
+    assert data.asked == 2
+    (batch,) = lib.utils.data.DataLoader(named, batch_size=4)
+    assert batch["x"].tolist() == [0, 10, 20, 30]
+    assert batch["y"] == list("abcd")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda d: d.StackDataset(), "At least one dataset should be passed"),
+        (lambda d: d.StackDataset([1], x=[2]), "both types are given"),
+        (lambda d: d.StackDataset([1], [1, 2]), "Size mismatch between datasets"),
+        (lambda d: d.StackDataset(x=[1], y=[1, 2]), "Size mismatch between datasets"),
+        (lambda d: d.StackDataset(AtOnce(1)).__getitems__([0, 1]), "output size mismatch. Expected 2, got 3"),
+        (lambda d: d.WeightedRandomSampler([1.0], 0), "num_samples=0"),
+        (lambda d: d.WeightedRandomSampler([1.0], True), "num_samples=True"),
+        (lambda d: d.WeightedRandomSampler([1.0], 1, 1), "replacement=1"),
+        (lambda d: d.WeightedRandomSampler([[1.0]], 1), "weights should be a 1d sequence"),
+    ],
+)
+def test_stacks_and_weights_that_cannot_be(lib: ModuleType, make: Any, message: str):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(lib.utils.data)
+
+
+def test_chains(lib: ModuleType):
+    data = lib.utils.data
+    chain = Stream(lib) + Stream(lib)
+    assert isinstance(chain, data.ChainDataset)
+    assert list(chain) == [*range(5), *range(5)]
+    assert [b.tolist() for b in data.DataLoader(chain, batch_size=4)] == [[0, 1, 2, 3], [4, 0, 1, 2], [3, 4]]
+    with pytest.raises(TypeError, match="has no len"):
+        len(chain)
+    for use in (list, len):
+        with pytest.raises(AssertionError, match="ChainDataset only supports IterableDataset"):
+            use(data.ChainDataset([[1]]))
+
+
+def test_parts_take_samples_at_once(lib: ModuleType):
+    data = AtOnce()
+    part = lib.utils.data.Subset(data, [3, 1, 0])
+    assert part.__getitems__([0, 2]) == [30, 0]
+    assert [b.tolist() for b in lib.utils.data.DataLoader(part, batch_size=2)] == [[30, 10], [0]]
+    assert data.asked == 3
+    assert lib.utils.data.Subset("abc", [2, 0]).__getitems__([1, 0]) == ["a", "c"]
+
+    class Half(lib.utils.data.Subset):  # type: ignore[misc]
+        def __getitem__(self, index: int) -> int:
+            return 1
+
+    with pytest.raises(NotImplementedError, match="Half overrides __getitem__ but not __getitems__"):
+        Half(data, [0])
+
+
+def test_weights(lib: ModuleType):
+    sampler = lib.utils.data.WeightedRandomSampler
+    drawn = list(sampler([0.0, 1.0, 3.0], 400))
+    assert len(drawn) == len(sampler([1.0], 400)) == 400
+    assert set(drawn) == {1, 2}
+    assert 2 < drawn.count(2) / drawn.count(1) < 4.5
+    assert sorted(sampler([0.1, 5.0, 2.0], 3, replacement=False)) == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="cannot sample n_sample > prob_dist"):
+        list(sampler([1.0, 2.0], 3, replacement=False))
+    generators = [lib.Generator().manual_seed(2) for _ in range(2)]
+    first, second = (list(sampler([1.0] * 9, 20, generator=g)) for g in generators)
+    assert first == second
+    loader = lib.utils.data.DataLoader([1, 2], sampler=sampler([0, 1], 3), batch_size=3)
+    assert [b.tolist() for b in loader] == [[2, 2, 2]]
+
+
+def test_classes_take_the_types_of_samples(lib: ModuleType):
+    data = lib.utils.data
+    for kind in (data.Dataset, data.IterableDataset, data.Sampler, data.DataLoader):
+
+        class Typed(kind[int]):  # type: ignore[misc, valid-type]
+            pass
+
+        assert issubclass(Typed, kind)

@@ -115,8 +115,10 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
 
 
 def lacking(kernels: Iterable[Any]) -> list[str]:
-    """The names of those kernels of the table that this device has no form of; rows without code of their own aside."""
-    rows = (kernel for kernel in kernels if kernel.dtypes and kernel.name not in CALLS)
+    """The names of those kernels of the table that this device has no form of, but for rows without code of their own
+    and those of users' functions.
+    """
+    rows = (k for k in kernels if k.dtypes and k.name not in CALLS and k.builder != "arrays:build")
     return [kernel.name for kernel in rows if kernel.builder not in BUILDERS]
 
 

@@ -33,7 +33,7 @@ ADDRESSES = (READ, WRITE, UPDATE, SCRATCH)
 
 # What a kernel reports: which of these, and two facts.
 REPORT = Part("report", kind=1, first=1, second=1)
-FINE, INDEX_OUTSIDE, NO_PROBABILITY_THERE, HOOK_RAISED, NO_ROOM = range(5)
+FINE, INDEX_OUTSIDE, NO_PROBABILITY_THERE, HOOK_RAISED, NO_ROOM, FUNCTION_RAISED = range(6)
 
 ROOM = Part("room", data=1, nbytes=1, count=1)
 """Scratch: its address, the bytes of a piece, and how many pieces follow each other."""

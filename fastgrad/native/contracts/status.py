@@ -285,6 +285,7 @@ CAPTURE_COPY = _reason(
     "nothing yet; copy into tensors that the graph reads before replay(), and read results after it",
 )
 NATIVE_HOOK_RAISED = _reason(RuntimeError, "the native hook {code} raised {info}", "info:raised code:hook")
+USER_RAISED = _reason(RuntimeError, "the function of a user's op raised {info}", "info:raised")
 STRAY_ADDRESS = _reason(
     RuntimeError,
     "word {word} of the frame of kernel {kernel} is no address in the memory of a tensor, or reaches out of it",

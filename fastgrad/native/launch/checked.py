@@ -16,10 +16,10 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frame import FINE, NO_ROOM
+from fastgrad.native.contracts.frame import FINE, FUNCTION_RAISED, NO_ROOM
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.records import NOTE
-from fastgrad.native.contracts.status import NO_MEMORY
+from fastgrad.native.contracts.status import NO_MEMORY, USER_RAISED
 from fastgrad.native.memory.devices import HOST, launches_itself
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted
 from fastgrad.native.memory.references import drop
@@ -57,6 +57,8 @@ def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, l
         return status
     if r.kind == NO_ROOM:
         return NO_MEMORY
+    if r.kind == FUNCTION_RAISED:
+        return fail(USER_RAISED, r.first)
     return fail(reason, r.first, r.second, dim, last)
 
 

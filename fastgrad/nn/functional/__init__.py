@@ -82,6 +82,7 @@ from fastgrad.nn.functional.interpolation import (
     upsample_nearest,
 )
 from fastgrad.nn.functional.linear import bilinear, linear
+from fastgrad.nn.functional.linear_losses import linear_cross_entropy
 from fastgrad.nn.functional.losses import cross_entropy, nll_loss
 from fastgrad.nn.functional.margin_losses import (
     cosine_embedding_loss,
@@ -220,6 +221,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",

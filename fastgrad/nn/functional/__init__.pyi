@@ -9,6 +9,7 @@ import numpy as _np
 from fastgrad.dtypes import dtype as _dtype
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
+from fastgrad.nn.functional.linear_losses import LinearCrossEntropyOptions as _LinearCrossEntropyOptions
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -171,6 +172,8 @@ def leaky_relu_(input: _Tensor, negative_slope: _float = 0.01) -> _Tensor:
     r"""`leaky_relu`, in place."""
 def linear(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None) -> _Tensor:
     r"""``input @ weight.T + bias``."""
+def linear_cross_entropy(input: _Tensor, linear_weight: _Tensor, target: _Tensor, *, linear_bias: _Tensor | None = None, weight: _Tensor | None = None, reduction: _str = 'mean', ignore_index: _int | None = None, label_smoothing: _float = 0.0, options: _LinearCrossEntropyOptions | None = None) -> _Tensor:
+    r"""The cross entropy of ``linear(input, linear_weight, linear_bias)``."""
 def local_response_norm(input: _Tensor, size: _int, alpha: _float = 0.0001, beta: _float = 0.75, k: _float = 1.0) -> _Tensor:
     r"""``x / (k + alpha mean(x**2))**beta``, the mean being over `size` neighbouring channels (Krizhevsky et al. 2012)."""
 def log_softmax(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | None = None) -> _Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from fastgrad import dtypes
@@ -11,7 +10,7 @@ from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, as_index, need_tensor
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.likeness import empty_like, ones_like, zeros_like
-from fastgrad.functions.plans import planned
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import argmax
 from fastgrad.functions.scattering import scatter_add
@@ -158,6 +157,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
     return _activation("relu6", "hardtanh", input, inplace, 0, 6)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
@@ -207,7 +207,7 @@ def _implicit(dim: int | None, input: Any, name: str, level: int) -> int:
     if dim is None:
         ndim = need_tensor(name, input).dim()
         dim = 0 if ndim in (0, 1, 3) else 1
-        warnings.warn(
+        warn(
             f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
             "argument.",
             stacklevel=level,
@@ -229,6 +229,7 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     return _activation("hardswish", "hardswish", input, inplace)
 
 
+@public(method=False)
 @planned
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """X where its absolute value is above `lambd`, elsewhere zero."""
@@ -422,7 +423,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
         Sums up to one along `dim`.
     """
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     x = need_tensor("gumbel_softmax", logits)
     gumbels = -(zeros_like(x).exponential_().log())
     soft = softmax((x + gumbels) / tau, dim)

@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.records import TENSOR
@@ -17,13 +18,11 @@ from fastgrad.ops.call import apply
 
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
-_OPS = {
-    name: BY_NAME[name].id
-    for name in (f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3))
-}
-_OPS["conv_tbc"] = _OPS["conv1d"]
+_NAMES = [f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)]
+_OPS = {name: BY_NAME[name].id for name in _NAMES} | {"conv_tbc": BY_NAME["conv1d"].id}
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv1d(
@@ -63,6 +62,7 @@ def conv1d(
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv2d(
@@ -118,6 +118,7 @@ def conv2d(
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv3d(
@@ -168,6 +169,7 @@ def conv3d(
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose1d(
@@ -205,6 +207,7 @@ def conv_transpose1d(
     )
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose2d(
@@ -256,6 +259,7 @@ def conv_transpose2d(
     )
 
 
+@public(method=False)
 @planned
 @lower_precision
 def conv_transpose3d(

@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad.functions.arguments import as_dims, need_tensor, records
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.statistics import norm
 from fastgrad.native.host.tables import BY_NAME
@@ -17,6 +18,7 @@ _FLOOR, _COSINE = BY_NAME["clone.floor"], BY_NAME["cosine_similarity"]
 _USUAL, _USUAL_EPS = BY_NAME["cosine_similarity.usual"], 1e-8
 
 
+@public(method=False)
 @planned
 @full_precision_on_gpus
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = _USUAL_EPS) -> Any:
@@ -52,6 +54,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = _USUAL_EPS) -
     return sum_(a / length * right, dim)
 
 
+@public(method=False)
 @planned
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """The norm of ``x1 - x2 + eps`` along the last dimension.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from fastgrad import random
 from fastgrad.functions.arguments import as_flag, as_float, need_tensor
 from fastgrad.functions.creation import ones
-from fastgrad.functions.plans import planned
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
@@ -122,14 +121,14 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     p = _probability("dropout2d", p)
     rank = need_tensor("dropout2d", input).ndim
     if rank == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired "
             "- input is interpreted as shape (N, C, L), where C is the channel dim. Please use dropout1d for such "
             "inputs.",
             stacklevel=2,
         )
     elif rank != 4:
-        warnings.warn(
+        warn(
             f"dropout2d: Received a {rank}-D input to dropout2d, which is deprecated and will result in an error in a "
             "future release. To retain the behavior and silence this warning, please use dropout instead.",
             stacklevel=2,
@@ -142,7 +141,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     p = _probability("dropout3d", p)
     rank = need_tensor("dropout3d", input).ndim
     if rank not in (4, 5):
-        warnings.warn(
+        warn(
             f"dropout3d: Received a {rank}-D input to dropout3d, which is deprecated and will result in an error in a "
             "future release. To retain the behavior and silence this warning, please use dropout instead. Note that "
             "dropout3d exists to provide channel-wise dropout on inputs with 3 spatial dimensions, a channel "

@@ -7,7 +7,6 @@ aliasing, add up elements that a table names, times their weights: see `ops.resa
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.index import index_select
 from fastgrad.functions.memory_format import channels_last, channels_last_3d
+from fastgrad.functions.plans import warn
 from fastgrad.functions.shape import movedim
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import HALVES
@@ -345,9 +345,7 @@ def upsample(
 ) -> Any:
     """`interpolate` under its name of old."""
     need_tensor("upsample", input)
-    warnings.warn(
-        "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -356,7 +354,7 @@ def upsample_nearest(
 ) -> Any:
     """`interpolate` in mode "nearest" under its name of old."""
     need_tensor("upsample_nearest", input)
-    warnings.warn(
+    warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
     )
@@ -368,7 +366,7 @@ def upsample_bilinear(
 ) -> Any:
     """`interpolate` in mode "bilinear" with aligned corners under its name of old."""
     need_tensor("upsample_bilinear", input)
-    warnings.warn(
+    warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.",
         stacklevel=2,
     )

@@ -9,11 +9,13 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.linalg import linear
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import permute, reshape, unsqueeze
 
 __all__ = ["bilinear", "linear"]
 
 
+@public(method=False)
 @planned
 @widest_on_gpus
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:

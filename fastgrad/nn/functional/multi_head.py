@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from fastgrad.functions.arguments import need_optional, need_tensor
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.index import where
 from fastgrad.functions.linalg import matmul
+from fastgrad.functions.plans import warn
 from fastgrad.functions.shape import (
     cat,
     chunk,
@@ -304,7 +304,7 @@ def additive(mask: Any, name: str, dtype: Any) -> Any:
 def _masks(causal: bool, mask: Any, padding: Any, need_weights: bool, dtype: Any) -> tuple[bool, Any, Any]:
     """Whether the causal hint is used instead of the mask, and the masks as numbers."""
     if padding is not None and mask is not None and padding.dtype is not mask.dtype:
-        warnings.warn(
+        warn(
             "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
             stacklevel=4,
         )

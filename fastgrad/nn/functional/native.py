@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import dtypes
@@ -10,14 +10,17 @@ from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_t
 from fastgrad.functions.creation import empty
 from fastgrad.functions.public import public
 from fastgrad.functions.statistics import var_mean
+from fastgrad.functions.strided import sliced
 from fastgrad.native.contracts.element_types import HALVES
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
 from fastgrad.nn.functional.padding import pad as padded
+from fastgrad.nn.functional.pooling import Size, max_pool2d_gradient
 from fastgrad.nn.functional.sampling import (
     GRID_SAMPLE_INTERPOLATION_MODES,
     GRID_SAMPLE_PADDING_MODES,
     grid_sample,
 )
+from fastgrad.ops import namespaces
 
 _MODES = {number: name for name, number in GRID_SAMPLE_INTERPOLATION_MODES.items()}
 _PADDINGS = {number: name for name, number in GRID_SAMPLE_PADDING_MODES.items()}
@@ -146,3 +149,73 @@ def native_batch_norm(
         saved = (empty(0, dtype=x.dtype, device=x.device), empty(0, dtype=x.dtype, device=x.device))
     out = batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
     return (out, *saved)
+
+
+# --- fastgrad.ops.aten -----------------------------------------------------------------------------------------
+
+
+def _native(name: str, overload: str = "default") -> Callable[[Any], Any]:
+    """Register a function that PyTorch has as ``torch.ops.aten.<name>`` alone; its one overload is itself."""
+
+    def register(function: Any) -> Any:
+        setattr(function, overload, function)
+        namespaces.register(f"aten::{name}", function)
+        return function
+
+    return register
+
+
+_native("slice", "Tensor")(sliced)
+
+
+@_native("native_dropout_backward")
+def native_dropout_backward(grad_output: Any, mask: Any, scale: float) -> Any:
+    """The gradient of dropout: `scale` times that of the result where the mask has kept elements, and zero elsewhere.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.ops.aten.native_dropout_backward(fg.ones(2), fg.tensor([True, False]), 2.0)
+    tensor([2., 0.])
+    """
+    name = "native_dropout_backward"
+    g, kept = need_tensor(name, grad_output, "grad_output"), need_tensor(name, mask, "mask", 2)
+    return g * (kept * as_float(name, "scale", scale))
+
+
+@_native("max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(
+    grad_output: Any,
+    input: Any,
+    kernel_size: Size,
+    stride: Size,
+    padding: Size,
+    dilation: Size,
+    ceil_mode: bool,
+    indices: Any,
+) -> Any:
+    """The gradient of `nn.functional.max_pool2d` by its input, from that of the result and the indices of the maxima.
+
+    Raises
+    ------
+    RuntimeError
+        If sizes are not those that pooling gives.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x = fg.tensor([[[1.0, 3.0], [2.0, 0.0]]])
+    >>> _, indices = fg.nn.functional.max_pool2d_with_indices(x, 2)
+    >>> fg.ops.aten.max_pool2d_with_indices_backward(fg.ones(1, 1, 1), x, 2, 2, 0, 1, False, indices)
+    tensor([[[0., 1.],
+             [0., 0.]]])
+    """
+    name = "max_pool2d_with_indices_backward"
+    operands = (
+        need_tensor(name, grad_output, "grad_output"),
+        need_tensor(name, input, "input", 2),
+        need_tensor(name, indices, "indices", 8),
+    )
+    return max_pool2d_gradient(
+        name, *operands, kernel_size, stride or kernel_size, padding, dilation, ceil_mode
+    )

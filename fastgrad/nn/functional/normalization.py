@@ -11,6 +11,7 @@ from fastgrad.dtypes import FLOATING, finfo
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, need_tensor
 from fastgrad.functions.elementwise import clamp
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand_as
 from fastgrad.functions.statistics import norm
 from fastgrad.native.build.loader import rt
@@ -91,6 +92,7 @@ def _row_integers(name: str, sizes: tuple[int, ...], last: tuple[int, ...]) -> t
     return math.prod(sizes[:k]), 1, math.prod(last), 1, 0, _LIKE_INPUT, *statistics
 
 
+@public(method=False)
 @planned
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -125,6 +127,7 @@ def layer_norm(
     return _run("layer_norm", _LAYER, (input, weight, bias), eps, integers)
 
 
+@public(method=False)
 @planned
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
@@ -165,6 +168,7 @@ def _need_several(sizes: Sequence[int]) -> None:
         )
 
 
+@public(method=False)
 @planned
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
     """`layer_norm` over groups of channels (Wu, He 2018).
@@ -256,6 +260,8 @@ def batch_norm(
         If a channel has one element only, in training.
     """
     sizes = rt.sizes(need_tensor("batch_norm", input))
+    if sizes == (0,) and weight is None and bias is None:  # there is nothing to normalise, as in PyTorch
+        return input.clone()
     if len(sizes) < 2:
         raise RuntimeError(f"batch_norm(): expected input of shape (N, C, ...), but got shape {list(sizes)}")
     if as_flag("batch_norm", "training", training):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import dtypes
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.plans import planned
+from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered, with_rows
-from fastgrad.ops.call import apply
+from fastgrad.ops.call import apply, invoke, is_recorded
 
 _MAX, _AVG, _ADAPTIVE = (BY_NAME[name].id for name in ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"))
 _NDIM = TENSOR.fields["ndim"][0]
@@ -19,6 +21,7 @@ _UNDILATED = 6  # settings of windows without dilation
 Size = Setting
 
 
+@public(method=False)
 @planned
 def max_pool1d(
     input: Any,
@@ -41,6 +44,7 @@ def max_pool1d(
     return out if return_indices else out[0]
 
 
+@public(method=False)
 @planned
 def max_pool2d(
     input: Any,
@@ -121,6 +125,7 @@ def max_pool2d_with_indices(
     return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@public(method=False)
 @planned
 def avg_pool1d(
     input: Any,
@@ -187,6 +192,7 @@ def avg_pool2d(
     )
 
 
+@public(method=False)
 @planned
 def adaptive_avg_pool1d(input: Any, output_size: Size) -> Any:
     """The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`.
@@ -332,6 +338,40 @@ def _max(
         x = x.unsqueeze(-2)
     out, indices = apply(_MAX, 1, 0, x, *settings, _channels_last(x), *target)
     return (out.squeeze(-2), indices.squeeze(-2)) if rank == 1 else (out, indices)
+
+
+def max_pool2d_gradient(
+    name: str,
+    g: Any,
+    x: Any,
+    indices: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> Any:
+    """The gradient of `max_pool2d` by its input, of which it is a function without slope."""
+    settings, target = _windows(name, 2, x, kernel, stride, padding, dilation, ceil_mode)
+    if tuple(target[1:]) != tuple(g.shape) or tuple(target[1:]) != tuple(indices.shape):
+        raise RuntimeError(
+            f"{name}(): expected grad_output and indices of the sizes {list(target[1:])} that pooling gives, but got "
+            f"{list(g.shape)} and {list(indices.shape)}"
+        )
+    if g.dtype is not x.dtype or indices.dtype is not dtypes.int64:
+        raise RuntimeError(
+            f"{name}(): expected grad_output of the dtype of input, {x.dtype}, and indices of int64, but got "
+            f"{g.dtype} and {indices.dtype}"
+        )
+    if bool(((indices < 0) | (indices >= x.shape[-1] * x.shape[-2])).any()):
+        raise IndexError(
+            f"{name}(): indices are beyond the {x.shape[-2]} x {x.shape[-1]} elements of an image"
+        )
+    last = _channels_last(x)
+    found = invoke(BY_NAME["max_pool2d_backward"], (g.detach(), indices), last, x.dim(), *x.shape)
+    if not is_recorded(g, x):
+        return found
+    return invoke(BY_NAME["max_pool2d_recorded_backward"], (g, x, indices, found), *settings, last, *target)
 
 
 def _avg(

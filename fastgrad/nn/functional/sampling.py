@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from fastgrad.functions.arguments import as_sizes, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.linalg import bmm
+from fastgrad.functions.plans import warn
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.frames.layers import BORDER, CUBIC, LINEAR, NEAREST, REFLECTION, ZEROS
 from fastgrad.native.host.tables import BY_NAME
@@ -86,7 +86,7 @@ def grid_sample(
 
 
 def _warn_of_corners(name: str) -> None:
-    warnings.warn(
+    warn(
         f"{name}(): align_corners is not given and is False, as in PyTorch from 1.3.0 on; pass align_corners=True or "
         "False",
         stacklevel=3,
@@ -207,7 +207,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
     if min(sizes) <= 0:
         raise ValueError(f"affine_grid(): Expected non-zero, positive output size. Got {tuple(sizes)}")
     if align_corners and 1 in sizes[2:]:
-        warnings.warn(
+        warn(
             "affine_grid(): with align_corners=True the only place of a dimension of size 1 is its centre, which is "
             "not -1 as in PyTorch before 1.3.0",
             stacklevel=2,

@@ -15,6 +15,7 @@ from fastgrad.autograd.function import Function
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.creation import tensor, zeros
 from fastgrad.functions.index import gather, index_select
+from fastgrad.functions.public import public
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.nn.functional.activations import relu
 from fastgrad.nn.functional.pooling import (
@@ -70,6 +71,7 @@ def max_pool3d_with_indices(
     return out.reshape(sizes), (layer + at).reshape(sizes)
 
 
+@public(method=False)
 def max_pool3d(
     input: Any,
     kernel_size: Setting,

@@ -86,6 +86,7 @@ from fastgrad.nn.modules.lazy_layers import (
     LazyLinear,
 )
 from fastgrad.nn.modules.linear import Bilinear, Identity, Linear
+from fastgrad.nn.modules.linear_loss import LinearCrossEntropyLoss, LinearCrossEntropyOptions
 from fastgrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -147,6 +148,7 @@ from fastgrad.nn.modules.shuffling import (
     PixelUnshuffle,
 )
 from fastgrad.nn.modules.sparse import Embedding, EmbeddingBag
+from fastgrad.nn.modules.sync_batchnorm import SyncBatchNorm
 from fastgrad.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -266,6 +268,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -318,6 +322,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

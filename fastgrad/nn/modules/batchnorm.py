@@ -101,11 +101,7 @@ class _BatchNorm(NormOfChannels):
 
     def forward(self, input: Any) -> Any:
         self._check_input_dim(need_tensor("batch_norm", input))
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                momentum = 1.0 / float(self.num_batches_tracked)
+        momentum = self._count_batch()
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         return F.batch_norm(
@@ -118,6 +114,15 @@ class _BatchNorm(NormOfChannels):
             momentum,
             self.eps,
         )
+
+    def _count_batch(self) -> float:
+        """Count a batch in training; returns how far running statistics move towards its own."""
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return momentum
 
 
 class BatchNorm1d(_BatchNorm):

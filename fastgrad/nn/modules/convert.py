@@ -135,17 +135,15 @@ class ConvertMethods:
         """
         return self._apply(lambda t: t.cuda(device))
 
-    def share_memory(self) -> NoReturn:
-        """Refuse: the memory of tensors belongs to one process.
+    def share_memory(self: Self) -> Self:
+        """Move all parameters and buffers into memory that processes share; see `Tensor.share_memory_`.
 
         Raises
         ------
-        NotImplementedError
+        RuntimeError
+            If another tensor lies in the memory of one.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__}.share_memory(): memory of tensors cannot be shared with other processes; pass a "
-            "state dict through fastgrad.save and fastgrad.load"
-        )
+        return self._apply(lambda t: t.share_memory_())
 
     def _no_device(self, name: str) -> NoReturn:
         raise RuntimeError(f"{type(self).__name__}.{name}(): fastgrad has no support for {name} devices")

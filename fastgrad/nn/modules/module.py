@@ -105,6 +105,21 @@ def typename(value: Any) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
+class _CallSignature:
+    """What `inspect.signature` says of a module: its call is compiled code and takes what ``forward`` takes.
+
+    Of a class it says nothing, so that the arguments of ``__init__`` are read.
+    """
+
+    def __get__(self, module: Any, kind: type) -> Any:
+        if module is None:
+            raise AttributeError("__signature__")
+        import inspect
+
+        kinds = {"args": inspect.Parameter.VAR_POSITIONAL, "kwargs": inspect.Parameter.VAR_KEYWORD}
+        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds.items()])
+
+
 class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleBase):
     """The base of all layers and models.
 
@@ -143,6 +158,7 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleB
         super().__init_subclass__(**kwargs)
         read_fast(cls)
 
+    __signature__ = _CallSignature()
     dump_patches = False
     call_super_init = False
     training: bool

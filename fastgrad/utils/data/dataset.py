@@ -6,35 +6,44 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.sampling import randperm
 from fastgrad.random import Generator
 
+_T_co = TypeVar("_T_co", covariant=True)
 
-class Dataset:
+
+class Dataset(Generic[_T_co]):
     """A data set whose samples are found by number.
 
     Subclasses define ``__getitem__``, and ``__len__`` for samplers. One that defines ``__getitems__`` gives a loader
     the samples of a batch at once.
     """
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> _T_co:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Any) -> ConcatDataset:
+    def __add__(self, other: Any) -> Dataset[Any]:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
-    """A data set whose samples come one after the other; subclasses define ``__iter__``."""
+class IterableDataset(Dataset[_T_co]):
+    """A data set whose samples come one after the other; subclasses define ``__iter__``.
 
-    def __iter__(self) -> Iterator[Any]:
+    With worker processes each goes through its copy: all give all samples, unless ``__iter__`` or the loader's
+    `worker_init_fn` looks at `get_worker_info` and takes a part.
+    """
+
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
+    def __add__(self, other: Any) -> ChainDataset:
+        return ChainDataset([self, other])
 
-class TensorDataset(Dataset):
+
+class TensorDataset(Dataset[tuple[Any, ...]]):
     """The rows of tensors that have the same first size.
 
     Parameters
@@ -66,18 +75,32 @@ class TensorDataset(Dataset):
         return int(self.tensors[0].shape[0])
 
 
-class Subset(Dataset):
+class Subset(Dataset[Any]):
     """Some samples of a data set.
 
     Parameters
     ----------
     dataset : Dataset
     indices : sequence of int
+
+    Raises
+    ------
+    NotImplementedError
+        If a subclass defines ``__getitem__`` and not ``__getitems__``, which a loader calls.
     """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        kind = type(self)
+        if kind.__getitem__ is not Subset.__getitem__ and kind.__getitems__ is Subset.__getitems__:
+            raise NotImplementedError(
+                f"{kind.__name__} overrides __getitem__ but not __getitems__, which a loader calls; define it as well: "
+                "def __getitems__(self, indices): return [self[i] for i in indices]"
+            )
         self.dataset = dataset
         self.indices = indices
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return samples_of(self.dataset, [self.indices[i] for i in indices])
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, list):
@@ -88,7 +111,99 @@ class Subset(Dataset):
         return len(self.indices)
 
 
-class ConcatDataset(Dataset):
+def samples_of(dataset: Any, indices: list[Any]) -> Any:
+    """Some samples of a data set: at once, if it has ``__getitems__``."""
+    at_once = getattr(dataset, "__getitems__", None)
+    return at_once(indices) if at_once else [dataset[i] for i in indices]
+
+
+class StackDataset(Dataset[Any]):
+    """Samples of which each is made of one of each of several data sets.
+
+    Parameters
+    ----------
+    *args : Dataset
+        Samples are tuples.
+    **kwargs : Dataset
+        Samples are dicts.
+
+    Raises
+    ------
+    ValueError
+        If there is none, there are both kinds, or lengths differ.
+
+    Examples
+    --------
+    >>> StackDataset(x=[1, 2], y="ab")[1]
+    {'x': 2, 'y': 'b'}
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but "
+                "both types are given."
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets: Any = args or kwargs
+        if len({len(part) for part in self._parts()}) > 1:
+            raise ValueError("Size mismatch between datasets")
+
+    def _parts(self) -> list[Any]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _joined(self, parts: Iterable[Any]) -> Any:
+        return (
+            dict(zip(self.datasets, parts, strict=True)) if isinstance(self.datasets, dict) else tuple(parts)
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._joined([part[index] for part in self._parts()])
+
+    def __getitems__(self, indices: list[Any]) -> list[Any]:
+        columns = [samples_of(part, indices) for part in self._parts()]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(
+                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
+                )
+        return [self._joined(sample) for sample in zip(*columns, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._parts()[0])
+
+
+class ChainDataset(IterableDataset[Any]):
+    """Iterable data sets one behind the other.
+
+    Parameters
+    ----------
+    datasets : iterable of IterableDataset
+
+    Raises
+    ------
+    AssertionError
+        When it is iterated over or asked for its length, if one is none.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def _checked(self) -> Iterator[Any]:
+        for dataset in self.datasets:
+            if not isinstance(dataset, IterableDataset):
+                raise AssertionError("ChainDataset only supports IterableDataset")
+            yield dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self._checked())
+
+    def __len__(self) -> int:
+        return sum(len(dataset) for dataset in self._checked())
+
+
+class ConcatDataset(Dataset[Any]):
     """Data sets one behind the other.
 
     Parameters

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fastgrad import dtypes
-from fastgrad.functions.creation import empty
-from fastgrad.functions.sampling import randperm
+from fastgrad.functions.creation import as_tensor, empty
+from fastgrad.functions.sampling import multinomial, randperm
 from fastgrad.random import Generator, fill_integers
 
+_T_co = TypeVar("_T_co", covariant=True)
 
-class Sampler:
+
+def drawn_seed(generator: Generator | None = None) -> int:
+    """A seed for another generator, from 0 to ``2**63 - 1``, drawn from a generator, by default the default one."""
+    seed = empty((), dtype=dtypes.int64, device="cpu")
+    fill_integers(seed, 0, 1 << 63, generator)
+    return int(seed.item())
+
+
+class Sampler(Generic[_T_co]):
     """The numbers of samples, in the order in which a loader takes them; subclasses define ``__iter__``."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
 
 
-class SequentialSampler(Sampler):
+class SequentialSampler(Sampler[int]):
     """All samples in their order.
 
     Parameters
@@ -36,7 +45,7 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(Sampler[int]):
     """Samples in random order.
 
     Parameters
@@ -88,9 +97,7 @@ class RandomSampler(Sampler):
     def __iter__(self) -> Iterator[int]:
         n, generator = len(self.data_source), self.generator
         if generator is None:
-            seed = empty((), dtype=dtypes.int64, device="cpu")
-            fill_integers(seed, -(1 << 63), 1 << 63)
-            generator = Generator().manual_seed(seed.item())
+            generator = Generator().manual_seed(drawn_seed())
         if self.replacement:
             numbers = empty(self.num_samples, dtype=dtypes.int64, device="cpu")
             fill_integers(numbers, 0, n, generator)
@@ -103,7 +110,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(Sampler[int]):
     """Some samples, in random order.
 
     Parameters
@@ -127,7 +134,64 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class BatchSampler(Sampler):
+class WeightedRandomSampler(Sampler[int]):
+    """Samples at random, each with a probability of its own.
+
+    Parameters
+    ----------
+    weights : sequence of float
+        Of all samples; they need not add up to 1.
+    num_samples : int
+        How many to take.
+    replacement : bool, default True
+        Whether a sample may come twice.
+    generator : Generator, optional
+        By default the default one.
+
+    Raises
+    ------
+    ValueError
+        If `num_samples` is no positive integer, `replacement` no bool, or `weights` have not one dimension.
+    RuntimeError
+        When it is iterated over, if weights are negative or fewer than the samples without `replacement`.
+
+    Examples
+    --------
+    >>> list(WeightedRandomSampler([0.0, 1.0], 3))
+    [1, 1, 1]
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.weights = as_tensor(weights, dtype=dtypes.float64)
+        if self.weights.dim() != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn = multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        return iter(drawn.tolist())
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[Any]]):
     """Lists of the numbers that another sampler gives.
 
     Parameters

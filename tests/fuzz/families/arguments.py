@@ -24,6 +24,8 @@ MADE = {
     "fg.nn.ParameterDict": "fg.nn.ParameterDict({'x': fg.ones(2, 3)})",
     "fg.utils.data.TensorDataset": "fg.utils.data.TensorDataset(fg.ones(3, 2))",
     "fg.utils.data.ConcatDataset": "fg.utils.data.ConcatDataset([[1, 2], [3]])",
+    "fg.utils.data.StackDataset": "fg.utils.data.StackDataset([1, 2], [3, 4])",
+    "fg.utils.data.WeightedRandomSampler": "fg.utils.data.WeightedRandomSampler([1.0, 2.0], 2)",
     "fg.utils.data.Subset": "fg.utils.data.Subset([1, 2, 3], [0])",
     "fg.Size": "fg.Size((2, 3))",
     "fg.device": "fg.device('cpu')",

@@ -1,0 +1,1 @@
+"""A folder of PyTorch's; `quantization` is in it."""

@@ -1,0 +1,1 @@
+"""Numbers of few bits. The classes are missing; programs name them when they are imported."""

@@ -1,0 +1,1 @@
+"""What PyTorch asks other libraries to compute, and fastgrad computes itself."""

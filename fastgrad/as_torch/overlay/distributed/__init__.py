@@ -1,0 +1,1 @@
+"""Modules of ``torch.distributed`` whose names programs import."""

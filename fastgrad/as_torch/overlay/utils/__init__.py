@@ -1,0 +1,1 @@
+"""Names of ``torch.utils`` that fastgrad has no use for."""

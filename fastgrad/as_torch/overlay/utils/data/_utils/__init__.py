@@ -1,0 +1,1 @@
+"""A folder of PyTorch's; what is in it has other places."""

@@ -1,0 +1,3 @@
+"""What PyTorch says of its build."""
+
+git_version = "fastgrad"

@@ -1,0 +1,431 @@
+"""Calls that every rank of a group makes, on tensors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from fastgrad.distributed.checks import (
+    alike,
+    average,
+    facts,
+    need_nothing,
+    need_times,
+    one_for_each,
+    root_of,
+    run,
+    spread,
+)
+from fastgrad.distributed.groups import ProcessGroup, need_group
+from fastgrad.distributed.transport import ReduceOp, apart, memory, mpi, need_sendable, operation
+from fastgrad.distributed.work import Collective, Work, need_timeout
+
+# --- reductions --------------------------------------------------------------------------------------------------
+
+
+def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+    """Combine the tensors of all ranks, in place; all get the result.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Contiguous, on the CPU. MPI reads and writes its memory; nothing is copied.
+    op : ReduceOp
+    group : ProcessGroup, optional
+        By default that of all ranks.
+    async_op : bool
+        Return a `Work` at once.
+
+    Returns
+    -------
+    Work or None
+        None also for a process that is no member of the group.
+
+    Raises
+    ------
+    DistBackendError
+        If a rank makes another call, or none in time, or is gone.
+    RuntimeError
+        If the operation has no meaning for the dtype.
+    ValueError
+        If the tensor is not contiguous.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> import fastgrad.distributed as dist
+    >>> dist.init_process_group("mpi")
+    >>> x = fg.ones(2)
+    >>> dist.all_reduce(x)
+    >>> x / dist.get_world_size()
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
+    found = need_group("all_reduce", group)
+    if found is None:
+        return None
+    data = memory(need_sendable("all_reduce", tensor))
+    function = operation("all_reduce", op, tensor.dtype)
+
+    def begin() -> Any:
+        average(op, tensor, found)
+        return found.comm.Iallreduce(mpi().IN_PLACE, data, op=function)
+
+    return run(found, "all_reduce", facts(tensor, op.name), begin, async_op, [tensor])
+
+
+def reduce(
+    tensor: Any,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Combine the tensors of all ranks, in place; one rank gets the result.
+
+    Parameters
+    ----------
+    tensor, op, group, async_op
+        As for `all_reduce`.
+    dst, group_dst : int
+        The rank, among all or in the group.
+
+    Returns
+    -------
+    Work or None
+    """
+    found = need_group("reduce", group)
+    if found is None:
+        return None
+    root = root_of("reduce", found, "dst", dst, group_dst)
+    data = memory(need_sendable("reduce", tensor))
+    function = operation("reduce", op, tensor.dtype)
+    here = found.rank() == root
+
+    def begin() -> Any:
+        average(op, tensor, found)
+        if here:
+            return found.comm.Ireduce(mpi().IN_PLACE, data, op=function, root=root)
+        return found.comm.Ireduce(data, None, op=function, root=root)
+
+    equal = facts(tensor, op.name, f"dst={found.ranks[root]}")
+    return run(found, "reduce", equal, begin, async_op, [tensor], changes=here)
+
+
+def reduce_scatter_tensor(
+    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Combine the inputs of all ranks; each rank gets its part of the result.
+
+    Parameters
+    ----------
+    output : Tensor
+    input : Tensor
+        As many times as long as there are ranks.
+    op, group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    call = "reduce_scatter_tensor"
+    found = need_group(call, group)
+    if found is None:
+        return None
+    need_sendable(call, output, "output")
+    need_sendable(call, input, "input")
+    need_times(call, "input", input, "output", output, found.size())
+    return _reduce_scatter(call, found, output, apart(memory(input), memory(output)), op, async_op)
+
+
+def reduce_scatter(
+    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Combine the lists of all ranks, element by element; each rank gets its element of the result.
+
+    Parameters
+    ----------
+    output : Tensor
+    input_list : list of Tensor
+        One for each rank, of the size of `output`.
+    op, group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    call = "reduce_scatter"
+    found = need_group(call, group)
+    if found is None:
+        return None
+    need_sendable(call, output, "output")
+    given = one_for_each(call, "input_list", input_list, found.size())
+    data = np.concatenate(alike(call, "input_list", given, output))
+    return _reduce_scatter(call, found, output, data, op, async_op)
+
+
+def _reduce_scatter(
+    call: str, group: ProcessGroup, output: Any, data: np.ndarray, op: Any, async_op: bool
+) -> Work | None:
+    function = operation(call, op, output.dtype)
+    target = memory(output)
+    return run(
+        group,
+        call,
+        facts(output, op.name),
+        lambda: group.comm.Ireduce_scatter_block(data, target, op=function),
+        async_op,
+        [output],
+        lambda: average(op, output, group),
+    )
+
+
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+def broadcast(
+    tensor: Any,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Give all ranks the tensor of one, in place.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Contiguous, on the CPU, of the same size and dtype on all ranks.
+    src, group_src : int
+        The rank, among all or in the group.
+    group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    found = need_group("broadcast", group)
+    if found is None:
+        return None
+    root = root_of("broadcast", found, "src", src, group_src)
+    data = memory(need_sendable("broadcast", tensor))
+    return run(
+        found,
+        "broadcast",
+        facts(tensor, f"src={found.ranks[root]}"),
+        lambda: found.comm.Ibcast(data, root=root),
+        async_op,
+        [tensor],
+        changes=found.rank() != root,
+    )
+
+
+def all_gather_into_tensor(
+    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Give all ranks the tensors of all, one after the other in one tensor.
+
+    Parameters
+    ----------
+    output_tensor : Tensor
+        As many times as long as `input_tensor` as there are ranks.
+    input_tensor : Tensor
+    group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    call = "all_gather_into_tensor"
+    found = need_group(call, group)
+    if found is None:
+        return None
+    need_sendable(call, output_tensor, "output_tensor")
+    need_sendable(call, input_tensor, "input_tensor")
+    need_times(call, "output_tensor", output_tensor, "input_tensor", input_tensor, found.size())
+    target = memory(output_tensor)
+    data = apart(memory(input_tensor), target)
+    return run(
+        found,
+        call,
+        facts(input_tensor),
+        lambda: found.comm.Iallgather(data, target),
+        async_op,
+        [output_tensor],
+    )
+
+
+def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False) -> Work | None:
+    """Give all ranks the tensors of all, as a list.
+
+    Parameters
+    ----------
+    tensor_list : list of Tensor
+        Where they go: one for each rank, of the size and dtype of `tensor`.
+    tensor : Tensor
+    group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    found = need_group("all_gather", group)
+    if found is None:
+        return None
+    data = memory(need_sendable("all_gather", tensor))
+    targets = one_for_each("all_gather", "tensor_list", tensor_list, found.size())
+    memories = alike("all_gather", "tensor_list", targets, tensor)
+    parts = np.empty((found.size(), data.size), data.dtype)
+    return run(
+        found,
+        "all_gather",
+        facts(tensor),
+        lambda: found.comm.Iallgather(data, parts),
+        async_op,
+        targets,
+        lambda: spread(parts, memories),
+    )
+
+
+def gather(
+    tensor: Any,
+    gather_list: Any = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Give one rank the tensors of all.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    gather_list : list of Tensor, optional
+        Where they go, on that rank alone.
+    dst, group_dst : int
+        The rank, among all or in the group; by default 0.
+    group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    found = need_group("gather", group)
+    if found is None:
+        return None
+    root = root_of("gather", found, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
+    data = memory(need_sendable("gather", tensor))
+    equal = facts(tensor, f"dst={found.ranks[root]}")
+    if found.rank() != root:
+        need_nothing("gather", "gather_list", gather_list, "dst")
+        return run(found, "gather", equal, lambda: found.comm.Igather(data, None, root=root), async_op)
+    targets = one_for_each("gather", "gather_list", () if gather_list is None else gather_list, found.size())
+    memories = alike("gather", "gather_list", targets, tensor)
+    parts = np.empty((found.size(), data.size), data.dtype)
+    return run(
+        found,
+        "gather",
+        equal,
+        lambda: found.comm.Igather(data, parts, root=root),
+        async_op,
+        targets,
+        lambda: spread(parts, memories),
+    )
+
+
+def scatter(
+    tensor: Any,
+    scatter_list: Any = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Give each rank its tensor of the list of one.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Where it goes.
+    scatter_list : list of Tensor, optional
+        One for each rank, on that rank alone.
+    src, group_src : int
+        The rank, among all or in the group; by default 0.
+    group, async_op
+        As for `all_reduce`.
+
+    Returns
+    -------
+    Work or None
+    """
+    found = need_group("scatter", group)
+    if found is None:
+        return None
+    root = root_of("scatter", found, "src", 0 if src is None and group_src is None else src, group_src)
+    target = memory(need_sendable("scatter", tensor))
+    parts = None
+    if found.rank() == root:
+        given = one_for_each(
+            "scatter", "scatter_list", () if scatter_list is None else scatter_list, found.size()
+        )
+        parts = np.concatenate(alike("scatter", "scatter_list", given, tensor))
+    else:
+        need_nothing("scatter", "scatter_list", scatter_list, "src")
+    equal = facts(tensor, f"src={found.ranks[root]}")
+    return run(
+        found, "scatter", equal, lambda: found.comm.Iscatter(parts, target, root=root), async_op, [tensor]
+    )
+
+
+# --- barriers ----------------------------------------------------------------------------------------------------
+
+
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+    """Wait until all ranks have come here.
+
+    Parameters
+    ----------
+    group, async_op
+        As for `all_reduce`.
+    device_ids : None
+        For GPUs; not supported.
+
+    Returns
+    -------
+    Work or None
+    """
+    if device_ids is not None:
+        raise NotImplementedError(
+            "barrier(): argument 'device_ids' is for GPUs, which the backend mpi does not know"
+        )
+    found = need_group("barrier", group)
+    if found is None:
+        return None
+    return run(found, "barrier", (), lambda: None, async_op)
+
+
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """Like `barrier`, with a time limit of its own; the error names the ranks that did not come.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+    timeout : timedelta, optional
+    wait_all_ranks : bool
+        All ranks that are late are named in any case.
+    """
+    found = need_group("monitored_barrier", group)
+    if found is not None:
+        limit = need_timeout("monitored_barrier", timeout, found.timeout)
+        Collective(found, "monitored_barrier", (), lambda: None).wait(limit)

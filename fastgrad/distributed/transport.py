@@ -1,0 +1,180 @@
+"""MPI as the transport: its import, its operations, and the memory of tensors as buffers."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.autograd.mutation import increment_version
+from fastgrad.functions.arguments import need_tensor
+
+
+class DistError(RuntimeError):
+    """What goes wrong between processes."""
+
+
+class DistBackendError(DistError):
+    """A call of several processes failed: one of them is gone, late, or makes another call."""
+
+
+DistError.__module__ = DistBackendError.__module__ = "fastgrad.distributed"  # as which programs catch them
+
+
+class ReduceOp(Enum):
+    """How a reduction combines the elements of all ranks.
+
+    AVG divides before it adds; BAND, BOR and BXOR are for integers and bools.
+    """
+
+    SUM = "SUM"
+    AVG = "AVG"
+    PRODUCT = "PROD"
+    MIN = "MIN"
+    MAX = "MAX"
+    BAND = "BAND"
+    BOR = "BOR"
+    BXOR = "BXOR"
+
+
+@cache
+def mpi() -> Any:
+    """The module ``mpi4py.MPI``; its import starts MPI.
+
+    Who starts MPI ends it. Left to mpi4py, a forked child that ends would end it as well, and take from its parent what
+    both share.
+    """
+    try:
+        import mpi4py
+
+        ours = "mpi4py.MPI" not in sys.modules and mpi4py.rc.finalize is not False
+        if ours:
+            mpi4py.rc.finalize = False
+        from mpi4py import MPI
+    except ImportError as error:
+        raise RuntimeError(
+            "fastgrad.distributed needs mpi4py and an MPI; install both with\n"
+            '    pip install "fastgrad[mpi]"\n'
+            f"(the import said: {error})"
+        ) from error
+    if ours:
+        atexit.register(_finalize, MPI, os.getpid())
+    return MPI
+
+
+def _finalize(found: Any, process: int) -> None:
+    if os.getpid() == process and not found.Is_finalized():
+        found.Finalize()
+
+
+# --- halves ------------------------------------------------------------------------------------------------------
+# MPI has no type for them that every implementation knows, so their bits travel as uint16 and NumPy combines them.
+
+
+def _widened(bits: np.ndarray) -> np.ndarray:
+    """What bfloat16 bits stand for, as float32."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """The bits of float32 numbers rounded to bfloat16, ties to even; a NaN stays one."""
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+_COMBINED: dict[str, Callable[..., np.ndarray]] = {
+    "SUM": np.add,
+    "PROD": np.multiply,
+    "MIN": np.minimum,
+    "MAX": np.maximum,
+}
+
+
+@cache
+def _half_operation(kind: Any, name: str) -> Any:
+    combine = _COMBINED[name]
+
+    def run(given: Any, kept: Any, _: Any) -> None:
+        a, b = (np.frombuffer(memory, np.uint16) for memory in (given, kept))
+        with np.errstate(all="ignore"):
+            if kind is dtypes.float16:
+                b[...] = combine(a.view(np.float16), b.view(np.float16)).view(np.uint16)
+            else:
+                b[...] = _narrowed(combine(_widened(a), _widened(b)))
+
+    return mpi().Op.Create(run, commute=True)
+
+
+# --- operations and buffers --------------------------------------------------------------------------------------
+
+_BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+_OF_BOOLS = {"MIN": "LAND", "BAND": "LAND", "MAX": "LOR", "BOR": "LOR", "BXOR": "LXOR"}
+
+
+def operation(call: str, op: Any, dtype: Any) -> Any:
+    """MPI's operation for a reduction of tensors of a dtype; an error for what has no meaning there."""
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{call}(): argument 'op' must be ReduceOp, not {type(op).__name__}")
+    name = "SUM" if op is ReduceOp.AVG else op.value
+    floating = dtype.is_floating_point or dtype.is_complex
+    if op is ReduceOp.AVG and not floating:
+        raise RuntimeError(
+            f"{call}(): ReduceOp.AVG needs floating-point tensors, got {dtype}; use ReduceOp.SUM"
+        )
+    if op in _BITWISE and floating:
+        raise RuntimeError(f"{call}(): ReduceOp.{op.name} needs integers or bools, got {dtype}")
+    if dtype.is_complex and name in ("MIN", "MAX"):
+        raise RuntimeError(f"{call}(): ReduceOp.{op.name} is not defined for complex numbers ({dtype})")
+    if dtype is dtypes.bool_:
+        if name not in _OF_BOOLS:
+            raise RuntimeError(
+                f"{call}(): ReduceOp.{op.name} is not defined for bools; use ReduceOp.BOR or ReduceOp.BAND, or "
+                "convert to integers"
+            )
+        return getattr(mpi(), _OF_BOOLS[name])
+    if dtype in (dtypes.float16, dtypes.bfloat16):
+        return _half_operation(dtype, name)
+    return getattr(mpi(), name)
+
+
+def need_sendable(call: str, tensor: Any, argument: str = "tensor") -> Any:
+    """The tensor, if its memory can be handed to MPI as it lies."""
+    need_tensor(call, tensor, argument)
+    if tensor.device.type != "cpu":
+        raise NotImplementedError(
+            f"{call}(): argument '{argument}' lies on {tensor.device}; the backend mpi sends memory of the CPU: copy "
+            "it with .cpu() first"
+        )
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{call}(): Tensors must be contiguous; make a copy of '{argument}' with .contiguous()"
+        )
+    return tensor
+
+
+def memory(tensor: Any) -> np.ndarray:
+    """The elements of a contiguous tensor as a flat array over the same memory; halves as their bits."""
+    plain = tensor.detach()
+    if plain.dtype is dtypes.bfloat16:
+        plain = plain.view(dtypes.int16)
+    flat: np.ndarray = plain.numpy().reshape(-1)
+    return flat.view(np.uint16) if flat.dtype in (np.float16, np.int16) else flat
+
+
+def apart(given: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Elements to send that do not lie where others arrive, which MPI does not survive: a copy if they would."""
+    return given.copy() if np.may_share_memory(given, target) else given
+
+
+def written(*tensors: Any) -> None:
+    """Say that communication wrote to tensors, for those who saved them."""
+    for tensor in tensors:
+        increment_version(tensor)

@@ -1,0 +1,159 @@
+"""Eigenvalues and eigenvectors of matrices that need not be symmetric, by NumPy's LAPACK. They are complex."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.autograd.function import Function
+from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.complex_numbers import complex as complex_of
+from fastgrad.functions.matrices import LinAlgError
+from fastgrad.functions.outs import taking_out
+from fastgrad.functions.shape import cat
+from fastgrad.functions.sharing import from_numpy
+from fastgrad.functions.systems import solve
+
+_RESULTS = {
+    dtypes.float32: np.complex64,
+    dtypes.float64: np.complex128,
+    dtypes.complex64: np.complex64,
+    dtypes.complex128: np.complex128,
+}
+_LARGEST_TURN = 1e-2
+"""By how much a loss may depend on the phases of eigenvectors, relative to its gradient: as much as in PyTorch."""
+
+
+class EigenDecomposition(NamedTuple):
+    """Complex eigenvalues, and eigenvectors of length 1 as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+def _solved(a: Any, b: Any) -> Any:
+    """The solution of complex systems, as those of real parts and imaginary parts together."""
+    real = cat([cat([a.real, -a.imag], -1), cat([a.imag, a.real], -1)], -2)
+    parts = solve(real, cat([b.real, b.imag], -2))
+    n = a.shape[-1]
+    return complex_of(parts[..., :n, :].contiguous(), parts[..., n:, :].contiguous())
+
+
+class LinalgEig(Function):
+    """The decomposition with its derivative, that of functions that do not depend on the phases of eigenvectors."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:  # noqa: D102
+        matrices = a.detach().cpu().numpy()
+        if not np.isfinite(matrices).all():
+            raise RuntimeError("linalg.eig(): input tensor should not contain infs or NaNs.")
+        found = np.linalg.eig(matrices)
+        values, vectors = (from_numpy(t.astype(_RESULTS[a.dtype])).to(a.device) for t in found)
+        ctx.save_for_backward(values, vectors)
+        ctx.is_real = a.dtype.is_floating_point
+        ctx.set_materialize_grads(False)
+        return values, vectors
+
+    @staticmethod
+    def backward(ctx: Any, g_values: Any, g_vectors: Any) -> Any:  # noqa: D102
+        if g_values is None and g_vectors is None:
+            return None
+        values, vectors = ctx.saved_tensors
+        adjoint = vectors.mH
+        diagonal = 0 if g_values is None else g_values.diag_embed()
+        if g_vectors is None:
+            inner = diagonal
+        else:
+            slopes = adjoint @ g_vectors
+            lengths = slopes.diagonal(dim1=-2, dim2=-1)
+            _need_no_phase(lengths)
+            moved = slopes - (adjoint @ vectors) * lengths.real.unsqueeze(-2)
+            apart = values.unsqueeze(-2) - values.unsqueeze(-1)
+            same = moved.new_ones(values.shape[-1]).diag_embed()  # a value and itself
+            inner = moved / (apart.conj() + same) * (1 - same) + diagonal
+        found = _solved(adjoint, inner @ adjoint)
+        return found.real if ctx.is_real else found
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, a: Any) -> Any:  # noqa: D102
+        return LinalgEig.apply(a.movedim(in_dims[0], 0)), (0, 0)
+
+
+def _need_no_phase(lengths: Any) -> None:
+    """Refuse a loss that depends on how eigenvectors are turned in the complex plane."""
+    turns = lengths.detach().imag.abs()
+    if bool((turns > _LARGEST_TURN * (1 + lengths.detach().abs())).any()):
+        raise RuntimeError(
+            "linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by "
+            "e^{i phi}. The specified loss function depends on this quantity, so it is ill-defined."
+        )
+
+
+def _need_square(name: str, x: Any) -> Any:
+    if need_tensor(name, x, "A").dim() < 2:
+        raise RuntimeError(
+            f"{name}(): The input tensor A must have at least 2 dimensions, but it has {x.dim()}"
+        )
+    if x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(
+            f"{name}(): A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
+        )
+    if x.dtype not in _RESULTS:
+        error = NotImplementedError if x.dtype.is_floating_point else RuntimeError
+        raise error(f"{name}(): not implemented for '{x.dtype.type_name}'; convert A with .float()")
+    return x
+
+
+def _decomposed(name: str, x: Any) -> EigenDecomposition:
+    try:
+        return EigenDecomposition(*LinalgEig.apply(_need_square(name, x)))
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"{name}(): the algorithm did not converge: {error}") from None
+
+
+@taking_out
+def eig(A: Any) -> EigenDecomposition:  # noqa: N803 - PyTorch's name
+    """Eigenvalues and eigenvectors of square matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., n, n), of float32, float64, complex64 or complex128. It is decomposed on the CPU.
+
+    Returns
+    -------
+    (eigenvalues, eigenvectors)
+        Complex, in no particular order; eigenvectors have length 1 and are columns, determined up to their phase.
+        Gradients are those of functions that do not depend on it, and not finite where two values are equal.
+
+    Raises
+    ------
+    RuntimeError
+        If matrices are not square or not finite; in backward, if the loss depends on the phase of an eigenvector.
+    NotImplementedError
+        If the dtype is float16 or bfloat16.
+    LinAlgError
+        If the method does not converge.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.eig(fg.tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
+    tensor([0.+1.j, 0.-1.j])
+    """
+    return _decomposed("linalg.eig", A)
+
+
+@taking_out
+def eigvals(A: Any) -> Any:  # noqa: N803 - PyTorch's name
+    """Eigenvalues of square matrices, complex and in no particular order. See `eig`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.eigvals(fg.tensor([[2.0, 1.0], [0.0, 3.0]]))
+    tensor([2.+0.j, 3.+0.j])
+    """
+    return _decomposed("linalg.eigvals", A).eigenvalues

@@ -1,0 +1,325 @@
+"""Data parallel training: every rank has the model, and gradients are averaged over ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from fastgrad.autograd.modes import is_grad_enabled, no_grad
+from fastgrad.distributed import collectives, objects
+from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
+from fastgrad.distributed.buckets import (
+    DEFAULT_BUCKET_BYTES,
+    DEFAULT_FIRST_BUCKET_BYTES,
+    BuiltinCommHookType,
+    need_comm_hook,
+)
+from fastgrad.distributed.groups import need_group
+from fastgrad.functions.arguments import need_type
+from fastgrad.functions.shape import cat
+from fastgrad.native.build.loader import TensorBase
+from fastgrad.nn.modules.module import Module
+from fastgrad.nn.modules.pytree import children, is_container
+from fastgrad.nn.parallel.reducer import Reducer
+
+BUILTIN = {
+    BuiltinCommHookType.ALLREDUCE: allreduce_hook,
+    BuiltinCommHookType.FP16_COMPRESS: fp16_compress_hook,
+}
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are averaged over all ranks during backward.
+
+    Every rank makes it of the same model, computes the loss of its part of the batch, and calls ``backward``. When that
+    returns, the gradients of all ranks are the same. See docs/distributed.md for what runs in which order.
+
+    Parameters
+    ----------
+    module : Module
+        On the CPU. Parameters and buffers become those of rank 0.
+    device_ids, output_device : None
+        For GPUs.
+    dim : int
+        Ignored on the CPU.
+    broadcast_buffers : bool
+        Give all ranks the buffers of rank 0 at the beginning and before each forward, as by default.
+    init_sync : bool
+        Compare parameters between ranks at the beginning, and send those of rank 0.
+    process_group : ProcessGroup, optional
+        By default that of all ranks.
+    bucket_cap_mb : float, optional
+        How many MiB of gradients are reduced together: by default 1 in the first bucket and 25 in the others.
+    find_unused_parameters : bool
+        Look, after each forward, which parameters the outputs do not depend on, and do not wait for their gradients.
+    check_reduction : bool
+        Ignored, as by PyTorch.
+    gradient_as_bucket_view : bool
+        Let gradients be views of the buckets, which saves their memory and a copy.
+    static_graph : bool
+        Each pass uses the same parameters, equally often: what the first one found out holds for all.
+    delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision, device_mesh : None
+        Not supported.
+    skip_all_reduce_unused_params, batched_grad_copy : bool
+        True is not supported.
+    bucket_cap_mb_list : sequence of float, optional
+        MiB of the first, second, ... bucket instead.
+    forward_sync_buffers : bool, optional
+        Whether all ranks get the buffers of rank 0 before each forward; at the beginning they do unless
+        ``broadcast_buffers=False``.
+
+    Attributes
+    ----------
+    module : Module
+        The one given.
+
+    Raises
+    ------
+    RuntimeError
+        If no parameter requires grad, or parameters of ranks have different sizes.
+    ValueError
+        If the module is on a GPU, or there is no process group.
+    NotImplementedError
+        For options that are not supported.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> import fastgrad.distributed as dist
+    >>> dist.init_process_group("mpi")
+    >>> model = fg.nn.parallel.DistributedDataParallel(fg.nn.Linear(2, 1, bias=False))
+    >>> model(fg.ones(4, 2)).mean().backward()
+    >>> model.module.weight.grad
+    tensor([[1., 1.]])
+    >>> del model
+    >>> dist.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: Any = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: Sequence[float] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
+    ) -> None:
+        super().__init__()
+        need_type("DistributedDataParallel", module, Module, "module")
+        _need_supported(
+            delay_all_reduce_named_params=delay_all_reduce_named_params,
+            param_to_hook_all_reduce=param_to_hook_all_reduce,
+            mixed_precision=mixed_precision,
+            device_mesh=device_mesh,
+            skip_all_reduce_unused_params=skip_all_reduce_unused_params or None,
+            batched_grad_copy=batched_grad_copy or None,
+        )
+        self.process_group = need_group("DistributedDataParallel", process_group)
+        if self.process_group is None:
+            raise ValueError("DistributedDataParallel: this process is no member of 'process_group'")
+        ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        named = _trained(module, ignored)
+        _need_cpu(module, device_ids, output_device)
+        self.module, self.dim = module, dim
+        buffers = broadcast_buffers is not False
+        self.forward_sync_buffers = buffers if forward_sync_buffers is None else forward_sync_buffers
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
+        self._kept_buffers = [b for name, b in module.named_buffers() if name not in ignored]
+        if init_sync:
+            parameters = [p for name, p in module.named_parameters() if name not in ignored]
+            _need_equal(self.process_group, named)
+            broadcast_coalesced(parameters + self._kept_buffers * buffers, self.process_group)
+        self.reducer = Reducer(
+            [p for _, p in named],
+            [name for name, _ in named],
+            self.process_group,
+            _limits(bucket_cap_mb, bucket_cap_mb_list),
+            find_unused=find_unused_parameters,
+            static=static_graph,
+            as_views=gradient_as_bucket_view,
+        )
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """What the module gives; the pass from it to the parameters will reduce their gradients."""
+        recorded = is_grad_enabled()
+        if recorded and self.require_backward_grad_sync:
+            self.reducer.need_finished()
+            self.reducer.rebuild()
+        if self.require_forward_param_sync and self.forward_sync_buffers and self._kept_buffers:
+            broadcast_coalesced(self._kept_buffers, self.process_group)
+        output = self.module(*inputs, **kwargs)
+        self.require_forward_param_sync = recorded and self.require_backward_grad_sync
+        if self.require_forward_param_sync:
+            self.reducer.prepare(list(_tensors(output)))
+        return output
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Passes from forwards in this context accumulate gradients on this rank alone; the next other one reduces all.
+
+        Yields
+        ------
+        None
+        """
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+    def join(self, *_: Any, **__: Any) -> Any:
+        """Not supported: give all ranks equally many batches, as `utils.data.DistributedSampler` does."""
+        raise NotImplementedError(
+            "DistributedDataParallel.join() is not supported; give all ranks equally many batches, as "
+            "utils.data.DistributedSampler does"
+        )
+
+    def register_comm_hook(self, state: object, hook: Any) -> None:
+        """Let a function reduce the gradients, instead of averaging them.
+
+        Parameters
+        ----------
+        state : object
+            What the hook gets first.
+        hook : callable
+            ``hook(state, bucket)`` gets a `distributed.GradBucket` as soon as its gradients are ready, in the order of
+            the buckets, and returns a `futures.Future` of a tensor of the size and dtype of ``bucket.buffer()``.
+            The sum is not divided by the number of ranks unless the hook does.
+
+        Raises
+        ------
+        TypeError
+            If the hook cannot be called.
+        KeyError
+            If it has no parameter named ``bucket``.
+        ValueError
+            If its annotations are others.
+        RuntimeError
+            If there is a hook.
+        """
+        found = need_comm_hook(hook)
+        if self.reducer.hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
+        self.reducer.state, self.reducer.hook = state, found
+
+    def _register_builtin_comm_hook(self, comm_hook_type: BuiltinCommHookType) -> None:
+        """Register one of the hooks that have a name.
+
+        Parameters
+        ----------
+        comm_hook_type : BuiltinCommHookType
+        """
+        if not isinstance(comm_hook_type, BuiltinCommHookType):
+            raise TypeError(
+                "_register_builtin_comm_hook(): argument 'comm_hook_type' must be BuiltinCommHookType, not "
+                f"{type(comm_hook_type).__name__}"
+            )
+        self.register_comm_hook(self.process_group, BUILTIN[comm_hook_type])
+
+
+def _need_equal(group: Any, named: Sequence[tuple[str, Any]]) -> None:
+    """Raise on every rank if the parameters of two have different sizes."""
+    told: list[Any] = [None] * group.size()
+    objects.all_gather_object(told, [(name, tuple(p.shape), str(p.dtype)) for name, p in named], group)
+    root = group.ranks[0]
+    for rank, theirs in zip(group.ranks, told, strict=True):
+        if len(theirs) != len(told[0]):
+            raise RuntimeError(
+                f"DistributedDataParallel: rank {rank} has {len(theirs)} parameters that require grad, but rank "
+                f"{root} has {len(told[0])}"
+            )
+        for (name, *own), (_, *first) in zip(theirs, told[0], strict=True):
+            if own != first:
+                raise RuntimeError(
+                    f"DistributedDataParallel: parameter {name} has sizes {own[0]} and {own[1]} on rank {rank}, but "
+                    f"{first[0]} and {first[1]} on rank {root}"
+                )
+
+
+def _limits(cap: float | None, caps: Sequence[float] | None) -> list[float]:
+    """The sizes of buckets in bytes; a cap of the caller's holds for all."""
+    if caps:
+        return [limit for one in caps for limit in _limits(one, None)]
+    if cap is None:
+        return [DEFAULT_FIRST_BUCKET_BYTES, DEFAULT_BUCKET_BYTES]
+    if not isinstance(cap, (int, float)) or isinstance(cap, bool):
+        raise TypeError(
+            f"DistributedDataParallel: argument 'bucket_cap_mb' must be float, not {type(cap).__name__}"
+        )
+    return [int(cap * 2**20)]
+
+
+def _need_supported(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise NotImplementedError(
+                f"DistributedDataParallel: argument '{name}' is not supported; leave it out"
+            )
+
+
+def _trained(module: Any, ignored: set[str]) -> list[tuple[str, Any]]:
+    """The parameters whose gradients are reduced."""
+    named = [(name, p) for name, p in module.named_parameters() if p.requires_grad and name not in ignored]
+    if not named:
+        raise RuntimeError(
+            "DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient."
+        )
+    return named
+
+
+def _need_cpu(module: Any, device_ids: Any, output_device: Any) -> None:
+    if device_ids or output_device is not None:
+        raise ValueError(
+            "DistributedDataParallel: device_ids and output_device are for GPUs; modules on the CPU need None"
+        )
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.device.type != "cpu":
+            raise NotImplementedError(
+                f"DistributedDataParallel: {name} lies on {tensor.device}; the backend mpi reduces gradients on the CPU"
+            )
+
+
+def _tensors(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[Any]:
+    """The tensors in what a module gave."""
+    if isinstance(value, TensorBase):
+        yield value
+    elif is_container(value) and id(value) not in seen:
+        for child in children(value):
+            yield from _tensors(child, seen | {id(value)})
+
+
+def broadcast_coalesced(tensors: Sequence[Any], group: Any) -> None:
+    """Give all ranks of a group the tensors of its first one, those of one dtype in one call.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+    group : ProcessGroup
+    """
+    by_dtype: dict[str, list[Any]] = {}
+    for tensor in tensors:
+        by_dtype.setdefault(str(tensor.dtype), []).append(tensor.detach())
+    with no_grad():
+        for found in by_dtype.values():
+            flat = cat([t.reshape(-1) for t in found])
+            collectives.broadcast(flat, group=group, group_src=0)
+            if group.rank():
+                for t, part in zip(found, flat.split([t.numel() for t in found]), strict=True):
+                    t.copy_(part.view(t.shape))

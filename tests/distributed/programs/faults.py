@@ -1,0 +1,148 @@
+"""Programs that go wrong on the last rank: the others print what they are told."""
+
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+import fastgrad as fg
+import fastgrad.distributed as dist
+from fastgrad import nn
+from fastgrad.distributed import faults
+from fastgrad.nn.parallel import DistributedDataParallel
+
+case = sys.argv[1]
+if case == "early" and os.environ["RANK"] == "1":
+    raise LookupError("before the group")
+if case == "absent" and os.environ["RANK"] == "1":
+    sys.exit()
+dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+rank, n = dist.get_rank(), dist.get_world_size()
+last = rank == n - 1
+x = fg.ones(4)
+
+
+def killed():
+    dist.all_reduce(x)
+    if last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.all_reduce(x)
+
+
+def killed_while_receiving():
+    dist.all_reduce(x)
+    if last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.recv(x, n - 1)
+
+
+def raises():
+    dist.all_reduce(x)
+    if last:
+        raise LookupError("of this rank")
+    dist.all_reduce(x)
+
+
+def busy():
+    faults.FAREWELL = 1.0
+    dist.all_reduce(x)
+    if last:
+        raise LookupError("of this rank")
+    time.sleep(60)
+
+
+def ends():
+    if not last:
+        dist.all_reduce(x)
+
+
+def ends_in_a_message():
+    if not last:
+        dist.recv(x, n - 1)
+
+
+def late():
+    if last:
+        time.sleep(3)
+    dist.all_reduce(x)
+
+
+def sizes():
+    dist.all_reduce(fg.ones(5 if last else 4))
+
+
+def dtypes():
+    dist.all_reduce(fg.ones(4, dtype=fg.float64 if last else fg.float32))
+
+
+def operations():
+    dist.all_reduce(x, dist.ReduceOp.MAX if last else dist.ReduceOp.SUM)
+
+
+def order():
+    if last:
+        dist.broadcast(x, 0)
+    dist.all_reduce(x)
+
+
+def roots():
+    dist.broadcast(x, n - 1 if last else 0)
+
+
+def messages():
+    if last:
+        dist.send(fg.ones(3), 0)
+    elif rank == 0:
+        dist.recv(fg.ones(4), n - 1)
+
+
+def splits():
+    dist.all_to_all_single(
+        fg.ones(n), fg.ones(n + 1 if last else n), input_split_sizes=[1] * (n - 1) + [2 if last else 1]
+    )
+
+
+def groups():
+    dist.new_group([0] if last else [0, 1])
+
+
+def hook():
+    ddp = DistributedDataParallel(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)))
+
+    def mine(state, bucket):
+        if last:
+            raise LookupError("in the hook")
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda f: f.value()[0])
+
+    ddp.register_comm_hook(None, mine)
+    ddp(fg.ones(1, 2)).sum().backward()
+
+
+def caught():
+    try:
+        if last:
+            raise LookupError("and caught")
+        dist.all_reduce(x)
+    except LookupError:
+        pass
+    dist.barrier()
+
+
+def interrupted():
+    print("ready", flush=True)
+    dist.recv(x) if not last else time.sleep(60)
+
+
+def tries_again():
+    for _ in range(2):
+        try:
+            dist.all_reduce(fg.ones(5 if last else 4))
+        except dist.DistBackendError as error:
+            print(f"rank {rank}: {error}\n", end="", flush=True)
+    dist.destroy_process_group()
+    print(f"rank {rank} went on\n", end="", flush=True)
+
+
+globals()[case]()

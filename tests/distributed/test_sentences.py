@@ -1,0 +1,62 @@
+"""The sentences of docs/distributed.md: those on two ranks run in one program for each library."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from ranks import succeed
+
+pytest.importorskip("mpi4py")
+ROOT = Path(__file__).parents[2]
+SENTENCES = re.findall(
+    r"^\*\*([A-Z]\d+)\*\* (.*?)(?=\n\n)",
+    (ROOT / "docs/distributed.md").read_text("utf-8"),
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def is_ours(text: str) -> bool:
+    return " ".join(text.split()).endswith("(fastgrad only).")
+
+
+ELSEWHERE = {"G3": "test_collectives.py", "G4": "test_launching.py"}
+"""Sentences about programs without a group, or before it."""
+
+
+@cache
+def results(library: str, store: str) -> dict[str, list[str]]:
+    """What failed, by the number of the sentence."""
+    return json.loads(succeed(2, "sentences.py", library, *([store] if store else [])))
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("number", [n for n, _ in SENTENCES if n not in ELSEWHERE and n[0] in "GCPH"])
+def test_here(number: str):
+    assert results("fastgrad", "")[number.lower()] == []
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("torch")
+    return str(tmp_path_factory.mktemp("gloo") / "store")
+
+
+@pytest.mark.mpi
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    "number",
+    [n for n, text in SENTENCES if n not in ELSEWHERE and n[0] in "GCPH" and not is_ours(text)],
+)
+def test_in_pytorch(number: str, store: str):
+    assert results("torch", store)[number.lower()] == []
+
+
+def test_every_sentence_has_a_test():
+    text = "".join(path.read_text("utf-8") for path in Path(__file__).parent.rglob("*.py"))
+    for number, _ in SENTENCES:
+        name = number.lower()
+        assert re.search(rf"def (test_)?{name}(_\w+)?\(|\"{number}\"", text), number
