@@ -118,7 +118,7 @@ def main(arguments: list[str] | None = None) -> float:
     common.console.print(f"{count:,} parameters, {len(text.train):,} characters to train on")
     losses, tests = train(model, text, given.steps, given.batch, given.rate)
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    axes.plot(losses, alpha=0.5, label="training text")
+    axes.plot(losses, alpha=0.45, linewidth=0.8, label="training text, each step")
     axes.plot(*zip(*tests, strict=True), "o-", label="test text")
     axes.set(xlabel="step", ylabel="cross entropy of the next character", title="A character-level GPT")
     axes.legend()

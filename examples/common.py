@@ -1,4 +1,4 @@
-"""What the examples share: data, a progress bar, and the frame of a program."""
+"""What the examples share: data, a progress bar, the style of pictures, and the frame of a program."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import fastgrad as fg
+from fastgrad.viz.style import matplotlib_style
 
+mpl.rcParams.update(matplotlib_style())
 console = Console()
 RESULTS = Path(__file__).parent / "results"
 
@@ -29,7 +32,10 @@ def parser(description: str | None, picture: str | None = None) -> argparse.Argu
     found = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     found.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default 0)")
     if picture:
-        found.add_argument("--out", type=Path, default=RESULTS / picture, help="where the picture goes")
+        place = RESULTS / picture
+        found.add_argument(
+            "--out", type=Path, default=place, help=f"where the picture goes (default {place.name})"
+        )
     return found
 
 
@@ -92,5 +98,5 @@ def batches(size: int, n: int) -> Iterator[fg.Tensor]:
 def saved(figure: object, path: Path) -> None:
     """Write a figure and say where it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120, bbox_inches="tight")  # type: ignore[attr-defined]
+    figure.savefig(path, dpi=144, bbox_inches="tight")  # type: ignore[attr-defined]
     console.print(f"picture: [bold]{path}[/]")

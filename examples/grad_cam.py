@@ -18,6 +18,7 @@ import models
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn
+from fastgrad.viz.style import RIGHT, WRONG
 
 
 class GradCam:
@@ -73,13 +74,13 @@ def draw(images: fg.Tensor, maps: fg.Tensor, classes: fg.Tensor, labels: fg.Tens
         side = images.shape[-1]
         axes[1, k].imshow(
             maps[k].numpy(),
-            cmap="jet",
-            alpha=0.5,
+            cmap="Oranges",
+            alpha=0.6,
             extent=(-0.5, side - 0.5, side - 0.5, -0.5),
             interpolation="bilinear",
         )
         right = classes[k].item() == labels[k].item()
-        axes[0, k].set_title(f"{classes[k].item()}", color="tab:green" if right else "tab:red")
+        axes[0, k].set_title(f"{classes[k].item()}", color=RIGHT if right else WRONG)
     figure.suptitle("what speaks for the class above each digit")
     return figure
 

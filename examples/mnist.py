@@ -10,10 +10,12 @@ from __future__ import annotations
 import common
 import matplotlib.pyplot as plt
 import models
+from matplotlib.ticker import MaxNLocator
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad import nn, optim
+from fastgrad.viz.style import SERIES, WRONG
 
 MODELS = {"mlp": models.mlp, "cnn": models.CNN, "lstm": models.RowLSTM}
 
@@ -58,29 +60,34 @@ def draw(
     losses: list[float], accuracies: list[float], images: fg.Tensor, labels: fg.Tensor, found: fg.Tensor
 ) -> plt.Figure:
     """The curves, and test digits that were taken for others."""
-    figure = plt.figure(figsize=(10, 4.2), layout="constrained")
+    figure = plt.figure(figsize=(10, 4.4), layout="constrained")
     left, right = figure.subfigures(1, 2, width_ratios=(1.2, 1))
-    axes = left.subplots()
-    axes.semilogy(losses, color="tab:blue", alpha=0.4, label="training loss of each step")
-    axes.set(xlabel="step", ylabel="loss")
-    twin = axes.twinx()
-    per_epoch = len(losses) / len(accuracies)
-    twin.plot([per_epoch * (k + 1) for k in range(len(accuracies))], accuracies, "o-", color="tab:red")
-    twin.set_ylabel("accuracy on test digits", color="tab:red")
-    axes.set_title(f"{accuracies[-1]:.1%} of {len(labels)} test digits are right")
+    above, below = left.subplots(2, 1, sharex=True)
+    above.semilogy(losses, color=SERIES[0], alpha=0.35, linewidth=0.8)
+    per_epoch = len(losses) // len(accuracies)
+    ends = [per_epoch * (k + 1) for k in range(len(accuracies))]
+    means = [sum(losses[end - per_epoch : end]) / per_epoch for end in ends]
+    above.plot(ends, means, "o-", color=SERIES[0], label="mean of an epoch")
+    above.set(ylabel="training loss", title=f"{accuracies[-1]:.1%} of {len(labels)} test digits are right")
+    above.legend()
+    below.plot(ends, accuracies, "o-", color=SERIES[1])
+    below.set(xlabel="step", ylabel="right, of test digits")
+    below.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    below.yaxis.set_major_formatter(lambda value, _: f"{round(100 * value, 2):g}%")
     wrong = (found != labels).nonzero().flatten().tolist()[:20]
     right.suptitle("digits it gets wrong (its answer)")
     for axis, k in zip(right.subplots(4, 5).flat, wrong + [-1] * 20, strict=False):
         axis.set_axis_off()
         if k >= 0:
             axis.imshow(images[k, 0].numpy(), cmap="gray_r")
-            axis.set_title(str(found[k].item()), fontsize=9, color="tab:red", pad=2)
+            axis.set_title(str(found[k].item()), fontsize=9, color=WRONG, pad=2)
     return figure
 
 
 def main(arguments: list[str] | None = None) -> float:
     """Train, say how good it is, draw. Returns the accuracy on the test digits."""
-    parser = common.parser(__doc__, "mnist.png")
+    parser = common.parser(__doc__)
+    parser.add_argument("--out", type=common.Path, help="where the picture goes (default mnist_MODEL.png)")
     parser.add_argument("--model", choices=tuple(MODELS), default="cnn")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=64)
@@ -96,7 +103,10 @@ def main(arguments: list[str] | None = None) -> float:
     losses, accuracies = train(model, data, given.epochs, given.batch, given.rate)
     score, found = accuracy(model, data[2], data[3])
     common.console.print(f"{score:.1%} of {len(data[3])} test digits are right")
-    common.saved(draw(losses, accuracies, data[2], data[3], found), given.out)
+    common.saved(
+        draw(losses, accuracies, data[2], data[3], found),
+        given.out or common.RESULTS / f"mnist_{given.model}.png",
+    )
     if given.save:
         fg.save(model.state_dict(), given.save)
         common.console.print(f"weights: [bold]{given.save}[/]")

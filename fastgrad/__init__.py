@@ -121,11 +121,18 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "serialization",
         "signal",
         "special",
+        "summaries",
         "testing",
         "utils",
         "viz",
     )
-) | {"load": "serialization", "save": "serialization", "vmap": "func", "warmup": "warm"}
+) | {
+    "load": "serialization",
+    "save": "serialization",
+    "summary": "summaries",
+    "vmap": "func",
+    "warmup": "warm",
+}
 _LATER["install_as_torch"] = "as_torch"
 _LATER |= dict.fromkeys(
     (

@@ -232,6 +232,8 @@ def sqrt_(self: _Tensor) -> _Tensor:
 def square_(self: _Tensor) -> _Tensor:
     r"""In-place form of `square`."""
 strided: _layout
+from fastgrad import summaries as summaries
+from fastgrad.summaries.recording import summary as summary
 def tan_(self: _Tensor) -> _Tensor:
     r"""In-place form of `tan`."""
 def tanh_(self: _Tensor) -> _Tensor:

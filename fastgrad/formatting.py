@@ -24,7 +24,14 @@ import numpy as np
 
 from fastgrad import module_names
 
-__all__ = ["PrintOptions", "format_tensor", "get_printoptions", "printoptions", "set_printoptions"]
+__all__ = [
+    "PrintOptions",
+    "format_cells",
+    "format_tensor",
+    "get_printoptions",
+    "printoptions",
+    "set_printoptions",
+]
 
 # Beyond these bounds fixed point would waste the line or lose the digits: scientific notation takes over.
 _LARGEST_FIXED = 1.0e8
@@ -249,6 +256,24 @@ def format_tensor(
         show, width = _pick_format(_visible_part(array) if summarize else array)
         text = _body(array, indent, summarize, show, width)
     return _append_suffixes(prefix + text, suffixes, indent) + ")"
+
+
+def format_cells(array: np.ndarray) -> list[list[str]]:
+    """Return the texts of the elements of a matrix, in the format that `format_tensor` shows them in.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Of two dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> format_cells(np.array([[1.0, 0.25]]))
+    [['1.0000', '0.2500']]
+    """
+    show = _pick_format(array)[0] if array.size else str
+    return [[show(value).strip() for value in row] for row in array.tolist()]
 
 
 def _visible_part(array: np.ndarray) -> np.ndarray:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+
+import fastgrad
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(p for p in (ROOT / ".ci").iterdir() if p.name != "environment")
@@ -42,15 +45,8 @@ def test_everything_is_called_at_once():
     called = re.findall(r"bash \.ci/([a-z]+)", (ROOT / ".ci" / "run").read_text())
     assert {p.name for p in SCRIPTS} == {"run", *called}
     assert [name for name in called if name != "run"] == [
-        "suite",
-        "debug",
-        "parity",
-        "mpi",
-        "lint",
-        "docs",
-        "bench",
-        "cuda",
-    ]
+        "suite", "debug", "oldest", "parity", "mpi", "lint", "docs", "package", "bench", "cuda",
+    ]  # fmt: skip
 
 
 def test_no_fork_reaches_a_machine_of_the_projects():
@@ -59,3 +55,31 @@ def test_no_fork_reaches_a_machine_of_the_projects():
     assert "github.event.pull_request.head.repo.full_name == github.repository" in job
     assert "pull_request_target" not in text
     assert text.count("self-hosted") == 1
+
+
+def test_what_is_published_is_trusted_by_its_workflow():
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    build, publish = text.split("\n  publish:\n")
+    assert "id-token" not in build
+    assert "id-token: write" in publish
+    assert "name: pypi" in publish
+    assert "password" not in publish
+    assert "github.ref_type == 'tag'" in publish
+    assert "pull_request" not in text
+
+
+def test_versions_are_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {fastgrad.__version__}\n" in citation
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "versions.md").read_text()
+    oldest = re.search(r">=([\d.]+)", project["requires-python"])[1]
+    assert f"| Python | {oldest} to " in page
+    for name in ("NumPy", "Numba"):
+        (need,) = (d for d in project["dependencies"] if d.startswith(name.lower()))
+        version = need.partition(">=")[2]
+        assert f"| {name} | {version} and newer |" in page
+        assert f'"{name.lower()}=={version}.*"' in (ROOT / ".ci" / "oldest").read_text()
+    pythons = re.search(r"python: \[(.*)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text())[1]
+    tested = [p.strip(' "') for p in pythons.split(",")]
+    assert f"| Python | {tested[0]} to {tested[-1]} |" in page

@@ -45,6 +45,8 @@ def last_result() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", list(modules_with_examples()))
 def test_examples(name: str):
+    if name.startswith("fastgrad.utils.tensorboard"):
+        pytest.importorskip("tensorboard")
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name)):
@@ -61,6 +63,8 @@ def test_programs(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ):
+    if "fastgrad.utils.tensorboard" in source:
+        pytest.importorskip("tensorboard")
     monkeypatch.chdir(tmp_path)  # where they write files
     names: dict[str, Any] = {"__name__": "__main__"}
     try:

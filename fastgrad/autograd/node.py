@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,9 @@ from fastgrad.native.host.tables import OPS
 _OP, _SEQ, _N_IN, _N_OUT, _VARIABLE = (NODE.fields[n][0] for n in ("op", "seq", "n_in", "n_out", "variable"))
 _OUTPUT_NR = TENSOR.fields["output_nr"][0]
 
+SHOWN_NODES = 60
+"""Of a picture in a notebook, at most."""
+
 
 class Node(NodeBase):
     """An op call in the graph: what ``tensor.grad_fn`` returns.
@@ -42,6 +46,15 @@ class Node(NodeBase):
     def name(self) -> str:
         """The name of the op's derivative, such as ``MulBackward0``: that of the class, perhaps with a namespace."""
         return OPS[rt.node_field(self, _OP)].node
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a picture of the graph from here on."""
+        from fastgrad.markup import piece
+
+        viz = importlib.import_module(
+            "fastgrad.viz"
+        )  # which knows nodes, and is not needed without a notebook
+        return piece(viz.graph(self, max_nodes=SHOWN_NODES).svg)
 
     @property
     def _tensor_hooks(self) -> Any:

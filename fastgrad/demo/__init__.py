@@ -5,7 +5,6 @@
 `fastgrad.demo.model`      the network
 `fastgrad.demo.gradients`  the hooks that record gradient norms, and what they cost
 `fastgrad.demo.train`      the training loop
-`fastgrad.demo.graph`      the backward graph: walked, laid out and drawn
 `fastgrad.demo.figures`    curves and digits as pictures
 `fastgrad.demo.report`     the page
 `fastgrad.demo.app`        what the command runs: all of the above, and what it prints

@@ -20,6 +20,10 @@ from matplotlib.image import imsave
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from fastgrad.viz import style
+from fastgrad.viz.drawing import Picture
+from fastgrad.viz.style import matplotlib_style
+
 INK, MUTED, GRID, PAPER, ACCENT = "#010101", "#020202", "#030303", "#040404", "#050505"
 SERIES = ("#060606", "#070707", "#080808", "#090909")
 _VARIABLES = {
@@ -30,32 +34,12 @@ _VARIABLES = {
     ACCENT: "--accent",
     **{colour: f"--series-{number}" for number, colour in enumerate(SERIES, 1)},
 }
-_STYLE = {
-    "svg.fonttype": "none",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": MUTED,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "axes.prop_cycle": mpl.cycler(color=SERIES),  # type: ignore[attr-defined]
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "ytick.minor.size": 0,
-    "legend.frameon": False,
-    "legend.handlelength": 1.2,
-    "legend.columnspacing": 1.0,
-    "lines.linewidth": 1.6,
-    "lines.solid_capstyle": "round",
-}
+_GRAPH_VARIABLES = {
+    style.INK: "--ink", style.MUTED: "--muted", style.ARROW: "--muted", style.PAPER: "--card",
+    **{fill: f"--{kind}" for kind, (fill, _) in style.FILLS.items()},
+    **{line: f"--{kind}-line" for kind, (_, line) in style.FILLS.items()},
+}  # fmt: skip
+_STYLE = matplotlib_style(INK, MUTED, GRID, PAPER, SERIES) | {"svg.fonttype": "none"}
 
 
 def to_svg(figure: Figure, name: str, description: str) -> str:
@@ -87,6 +71,25 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
     return svg.replace(">", f"><title>{html.escape(description)}</title>", 1).strip()
+
+
+def graph_to_svg(picture: Picture, name: str, description: str) -> str:
+    """Turn a picture of a graph into an inline ``<svg>`` in the colours of the page.
+
+    Parameters
+    ----------
+    picture : Picture
+    name, description : str
+        As for `to_svg`.
+    """
+    svg = re.sub(r"url\(#tip\)", f"url(#{name}-tip)", picture.svg).replace('id="tip"', f'id="{name}-tip"')
+    for colour, variable in _GRAPH_VARIABLES.items():
+        svg = svg.replace(f'"{colour}"', f'"var({variable})"')
+    head = (
+        f'<svg viewBox="0 0 {picture.width:.1f} {picture.height:.1f}" role="img" class="plot graph" '
+        f'style="--natural: {picture.width:.0f}px"><title>{html.escape(description)}</title>'
+    )
+    return re.sub(r"<svg [^>]*>", lambda _: head, svg, count=1)
 
 
 def curves(

@@ -12,7 +12,7 @@ import numpy as np
 
 from fastgrad._version import __version__
 from fastgrad.debug import environment
-from fastgrad.demo import figures, graph
+from fastgrad.demo import figures
 from fastgrad.demo.data import Digits
 from fastgrad.demo.gradients import HookCost
 from fastgrad.demo.train import Run
@@ -230,31 +230,13 @@ def _digits(run: Run, digits: Digits) -> str:
 
 
 def _graph(run: Run) -> str:
-    assert run.loss is not None, "finish() fills in the loss"
-    names = {}
-    for number, layer in enumerate(run.layers, 1):
-        for part in ("weight", "bias"):
-            parameter = getattr(layer, part)
-            shape = " × ".join(map(str, parameter.shape))
-            names[id(parameter)] = (f"{part} {number}", shape)
-    backward = graph.walk(run.loss.grad_fn, names, run.hooked_nodes)
-    flow = "; ".join(
-        f"{vertex.label} to {' and '.join(backward.vertices[n].label for n in backward.next_of(number))}"
-        for number, vertex in enumerate(backward.vertices)
-        if backward.next_of(number)
-    )
-    text = f"Graph of {len(backward.vertices)} nodes. Gradients flow from {flow}."
-    figure = graph.draw(backward)
-    width = figure.get_figwidth() * 72
+    assert run.graph is not None, "finish() fills in the graph"
+    text = "The backward graph of a training step: from the loss at the top to the parameters of each layer."
     lead = (
-        "Walked through <code>grad_fn</code> and <code>next_functions</code>. Gradients flow from the loss "
-        "on the left to the parameters, which are tinted; a dot marks where hooks stood."
+        "Drawn by <code>fastgrad.viz.graph</code>. Gradients flow from the loss at the top along the arrows to the "
+        "parameters, which are tinted; a band marks each hook of the training."
     )
-    body = (
-        f'<figure class="panel"><div class="scroll" style="--natural: {width:.0f}px" tabindex="0" '
-        'role="group" aria-label="The backward graph, scrolls sideways">'
-        f"{figures.to_svg(figure, 'graph', text)}</div></figure>"
-    )
+    body = f'<figure class="panel">{figures.graph_to_svg(run.graph, "graph", text)}</figure>'
     return _section("The backward graph", lead, body)
 
 
@@ -280,8 +262,13 @@ def _tables(run: Run, digits: Digits) -> str:
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:
     body = "".join(
-        f'<tr><th scope="row">{html.escape(str(key))}</th><td>{html.escape(str(value))}</td></tr>\n'
+        f'<tr><th scope="row">{html.escape(str(key))}</th><td>{_breakable(value)}</td></tr>\n'
         for key, value in rows.items()
     )
     caption = f"<caption>{html.escape(title)}</caption>"
     return f'<div class="table"><table>{caption}\n<tbody>\n{body}</tbody></table></div>\n'
+
+
+def _breakable(value: Any) -> str:
+    """A value as HTML, of which a path goes on in the next line behind a slash, and a word nowhere."""
+    return html.escape(str(value)).replace("/", "/<wbr>")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
+from fastgrad import viz
 from fastgrad.demo import model
 from fastgrad.demo.data import CLASSES, SIDE, Digits
 from fastgrad.demo.gradients import GradientRecorder, HookCost, Watch, measure_hooks
+from fastgrad.viz import Picture
 
 Progress = Callable[[int, float, float | None], None]
 
@@ -59,8 +60,8 @@ class Run:
         The time that the steps took, hooks included and evaluation left out.
     logits : array, shape (n, 10)
         What the trained network says to the test set.
-    loss, hooked_nodes : fg.Tensor, list of Node
-        A last loss with its graph, for the picture, and the nodes in it that carry hooks in training.
+    graph : Picture
+        The backward graph of a step, with the hooks of the training.
     hook_cost : HookCost
         What the hooks add to a step.
     """
@@ -75,8 +76,7 @@ class Run:
     gradients: dict[str, list[list[float]]] = field(default_factory=dict)
     seconds: float = 0.0
     logits: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, CLASSES), np.float32))
-    loss: fg.Tensor | None = None
-    hooked_nodes: list[Any] = field(default_factory=list)
+    graph: Picture | None = None
     hook_cost: HookCost | None = None
 
     @property
@@ -176,8 +176,14 @@ def finish(run: Run, digits: Digits, rounds: int = 15) -> None:
     x, y = next(batches(digits.train_x, digits.train_y, size, np.random.default_rng(0), device=device))
     with fg.no_grad():
         run.logits = model.forward(run.layers, _on(device, digits.test_x)).cpu().numpy()
-    logits = model.forward(run.layers, x, lambda _, output: run.hooked_nodes.append(output.grad_fn))
-    run.loss = F.cross_entropy(logits, y)
+    names = {
+        f"{part} {k}": getattr(layer, part)
+        for k, layer in enumerate(run.layers, 1)
+        for part in ("weight", "bias")
+    }
+    with GradientRecorder(run.layers) as recorder:
+        loss = F.cross_entropy(model.forward(run.layers, x, recorder.watch), y)
+        run.graph = viz.graph(loss, params=names)
     twin = model.init_layers(run.settings.sizes, run.settings.seed, device)
     optimizer = fg.optim.SGD(model.parameters(twin), lr=run.settings.learning_rate)
     run.hook_cost = measure_hooks(lambda watch: train_step(twin, optimizer, x, y, watch), twin, rounds)

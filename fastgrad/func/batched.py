@@ -264,6 +264,9 @@ class Batched(Tensor):
 
     __str__ = __repr__
 
+    def _repr_html_(self) -> None:
+        """Nothing but the text."""
+
     def __format__(self, spec: str) -> str:
         return repr(self)
 

@@ -219,6 +219,9 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
+    def _repr_html_(self) -> None:
+        """Nothing but the text: there are no sizes to show."""
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in need_type("__deepcopy__", memo, dict, "memo"):
             kind, arguments = self._made_by()

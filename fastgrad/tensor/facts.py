@@ -158,12 +158,27 @@ class Facts(Methods):
             )
         return bool((self == value).any())
 
-    def __repr__(self) -> str:
+    def _grad_fn_name(self) -> str | None:
         try:
             node = self.grad_fn
-            name = None if node is None else type(node).__name__
+            return None if node is None else type(node).__name__
         except RuntimeError:  # a view that cannot follow its base
-            name = "Invalid"
+            return "Invalid"
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show; None, for the text, if a subclass of a program has its own."""
+        from fastgrad.markup import prints_itself  # nobody else waits for them
+        from fastgrad.tensor.notebooks import html_of
+
+        if prints_itself(type(self)):
+            return None
+        name = self._grad_fn_name()
+        history = f"grad_fn=<{name}>" if name else "requires_grad" if self.requires_grad else ""
+        facts = [f"shape {tuple(self.shape)}", self.dtype.name, str(self.device), history]
+        return html_of(type(self).__name__, facts, values_of(self))
+
+    def __repr__(self) -> str:
+        name = self._grad_fn_name()
         return format_tensor(
             values_of(self), dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -176,10 +177,13 @@ class Backward:
 
 
 def readable(info: Any) -> str:
-    """The name of a hook."""
-    name = getattr(info.hook, "__qualname__", "") or info.name
-    short = str(name).rpartition("<locals>.")[2]
-    return short if short != "<unknown>" else type(info.hook).__qualname__
+    """The name of a hook; of a partial call that of its function."""
+    hook, name = info.hook, info.name
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+        name = ""
+    name = str(getattr(hook, "__qualname__", "") or name).rpartition("<locals>.")[2]
+    return name if name not in ("", "<unknown>") else type(hook).__qualname__
 
 
 def _outputs_of(node: Node) -> list[tuple[Any, tuple[int, ...]]]:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fastgrad.markup import escaped
+from fastgrad.markup import shortened as shortened_to
 from fastgrad.viz import layout
+from fastgrad.viz.style import ARROW, FILLS, FONT, HOOK_COLOURS, INK, MUTED, ON_COLOUR, PAPER
 
-FONT = "Helvetica, Arial, sans-serif"
 TITLE_SIZE, DETAIL_SIZE = 12.0, 10.0
 LINE, TITLE_LINE, BAND = 13.0, 16.0, 15.0
 PADDING, MARGIN = 8.0, 16.0
-INK, MUTED, ARROW = "#1f2430", "#5b6472", "#8a93a3"
-FILLS = {
-    "op": ("#eef1f6", "#b9c1cf"), "leaf": ("#dcebfb", "#7fb0e0"), "custom": ("#efe6fa", "#b595dd"),
-    "boundary": ("#f6f6f6", "#c9c9c9"), "output": ("#e2f3e1", "#86c083"), "more": ("#ffffff", "#c9c9c9"),
-    "kernel": ("#eef1f6", "#b9c1cf"),
-}  # fmt: skip
-HOOK_COLOURS = {
-    "tensor": "#c2410c", "node_pre": "#b45309", "node_post": "#9d174d", "post_accumulate": "#0f766e",
-    "retain_grad": "#475569",
-}  # fmt: skip
 HOOK_NAMES = {
     "tensor": "tensor hook", "node_pre": "pre-hook", "node_post": "post-hook", "post_accumulate": "post-accumulate",
     "retain_grad": "retain_grad",
@@ -32,7 +22,6 @@ LONGEST = 44
 """Letters of a line, at most."""
 
 _NARROW, _WIDE = frozenset("ijltfI.,:;'|()[]/ "), frozenset("mwMW@%")
-_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass
@@ -91,19 +80,13 @@ class Diagram:
 
 def shortened(text: str) -> str:
     """A text of one line that is not too long."""
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return shortened_to(text, LONGEST)
 
 
 def text_width(text: str, size: float) -> float:
     """About how wide a text is."""
     units = sum(0.3 if c in _NARROW else 0.88 if c in _WIDE else 0.67 if c.isupper() else 0.56 for c in text)
     return units * size
-
-
-def escaped(text: str) -> str:
-    """A text as XML has it: nothing in it is markup, and letters that XML does not allow are replaced."""
-    return html.escape(_UNFIT.sub("\ufffd", text))
 
 
 class Picture:
@@ -189,7 +172,7 @@ def draw(diagram: Diagram) -> Picture:
         f'viewBox="0 0 {width:.1f} {height:.1f}" font-family="{FONT}">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="6.5" markerHeight="6.5" '
         f'orient="auto"><path d="M0,0.6 L8,4 L0,7.4 z" fill="{ARROW}"/></marker></defs>',
-        f'<rect width="{width:.1f}" height="{height:.1f}" fill="#ffffff"/>',
+        f'<rect width="{width:.1f}" height="{height:.1f}" fill="{PAPER}"/>',
     ]
     for k, note in enumerate(diagram.notes):
         parts.append(_text(note, MARGIN, MARGIN + LINE * (k + 0.7), DETAIL_SIZE, MUTED, "start"))
@@ -259,7 +242,7 @@ def _box(vertex: Vertex, x: float, y: float, width: float, height: float) -> lis
             f'<rect x="{left + 4:.1f}" y="{at + 1:.1f}" width="{width - 8:.1f}" height="{BAND - 2:.1f}" rx="3" '
             f'fill="{colour}"/>'
         )
-        parts.append(_text(text, x, at + BAND - 4.5, DETAIL_SIZE, "#ffffff", "middle"))
+        parts.append(_text(text, x, at + BAND - 4.5, DETAIL_SIZE, ON_COLOUR, "middle"))
         at += BAND
     parts.append("</g>")
     return parts

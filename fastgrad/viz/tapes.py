@@ -12,6 +12,7 @@ from fastgrad.native.contracts.frame import READ, SCRATCH, UPDATE, WRITE
 from fastgrad.native.contracts.frames import FLAT, INPLACE, STRIDED
 from fastgrad.native.host.tape import Launch, Tape
 from fastgrad.profiler.events import format_memory
+from fastgrad.profiler.products import multiply_adds
 from fastgrad.viz.drawing import Diagram, Vertex
 
 LAYOUTS = {FLAT: "flat", INPLACE: "inplace", STRIDED: "strided"}
@@ -43,11 +44,9 @@ def accesses(launch: Launch) -> Iterator[Access]:
 
 
 def operations(launch: Launch) -> int | None:
-    """How many operations on floating-point numbers a launch makes, if that is known: those of products of matrices."""
-    facts = launch.read()
-    if launch.frame.name == "gemm":
-        return int(2 * facts["m"] * facts["n"] * facts["k"] * max(facts["batch"], 1))
-    return None
+    """How many operations on floating-point numbers a launch makes, if that is known: two for a multiply-add."""
+    found = multiply_adds(launch)
+    return None if found is None else 2 * found
 
 
 def format_count(value: int) -> str:

@@ -19,9 +19,10 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
-from fastgrad.demo import data, gradients, graph, model, train
+from fastgrad.demo import data, gradients, model, train
+from fastgrad.viz.style import HOOK_COLOURS, ON_COLOUR
 
-VOID = {"img", "meta", "link", "br", "hr"}
+VOID = {"img", "meta", "link", "br", "hr", "wbr"}
 
 
 class Page(HTMLParser):
@@ -97,6 +98,25 @@ def test_figures_follow_the_theme(page):
     # Every marker colour of the figures has become a variable of the page.
     assert "var(--series-3)" in page
     assert not re.search(r"#0[0-9]0[0-9]0[0-9]\b", page)
+    # So has every colour of the graph but those of hooks.
+    graph = page[page.index('class="plot graph"') :]
+    colours = set(re.findall(r'"(#[0-9a-f]{6})"', graph[: graph.index("</svg>")]))
+    assert colours == {ON_COLOUR, *(HOOK_COLOURS[kind] for kind in ("tensor", "node_pre", "node_post"))}
+    variables = set(re.findall(r"var\((--[\w-]+)\)", page))
+    assert all(page.count(f"{name}: ") >= 1 for name in variables)
+
+
+def test_graph_shows_the_hooks_of_the_training(page):
+    graph = page[page.index('class="plot graph"') :]
+    titles = re.findall(r"<g><title>([^<]*)</title>", graph[: graph.index("</svg>")])
+    assert {title.split("\n")[0] for title in titles} >= {"weight 1", "bias 2", "NllLossBackward0"}
+    assert sum("tensor hook: GradientRecorder._on_weight" in title for title in titles) == 3
+    assert sum("pre-hook: GradientRecorder._before_node" in title for title in titles) == 3
+
+
+def test_words_of_tables_are_not_cut(page):
+    assert "overflow-wrap: anywhere" not in page
+    assert re.search(r"th \{[^}]*white-space: nowrap", page)
 
 
 def test_digits_are_those_of_scikit_learn(digits):
@@ -183,26 +203,3 @@ def test_hooks_record_the_gradients_that_arrive():
     # Outside the context the weights are left alone.
     F.cross_entropy(model.forward(layers, x), y).backward()
     assert len(recorder.norms["weight"][0]) == 1
-
-
-def test_graph_of_two_layers():
-    layers = model.init_layers((4, 5, 3), seed=0)
-    names = {id(p): (f"p{i}", "shape") for i, p in enumerate(model.parameters(layers))}
-    hooked = []
-    logits = model.forward(layers, fg.randn(6, 4), lambda _, output: hooked.append(output.grad_fn))
-    walked = graph.walk(logits.grad_fn, names, hooked)
-    labels = [vertex.label for vertex in walked.vertices]
-    assert sorted(labels) == ["Add", "Add", "Mm", "Mm", "Relu", "p0", "p1", "p2", "p3"]
-    assert [vertex.label for vertex in walked.vertices if vertex.hooked] == ["Add", "Add"]
-    assert {vertex.label for vertex in walked.vertices if vertex.leaf} == {"p0", "p1", "p2", "p3"}
-    places = graph.layout(walked)
-    assert len(set(places)) == len(places)
-    assert all(places[a][0] < places[b][0] for a, b in walked.edges)
-    # The longest path is a straight line.
-    assert [row for _, row in sorted(places) if row == 0] == [0] * 6
-
-
-def test_layout_of_a_diamond():
-    vertices = [graph.Vertex(label, "", False, False) for label in "abcde"]
-    diamond = graph.Graph(vertices, [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)])
-    assert graph.layout(diamond) == [(0, 0), (1, 0), (1, 1), (2, 0), (3, 1)]

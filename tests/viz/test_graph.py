@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import xml.etree.ElementTree as ET
@@ -12,7 +13,7 @@ import pytest
 import fastgrad as fg
 from fastgrad import nn, viz
 from fastgrad.native.host.tape import record
-from fastgrad.viz import layout
+from fastgrad.viz import layout, style
 from fastgrad.viz.drawing import FAR, Diagram, Picture, Vertex, draw, with_references
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -275,3 +276,19 @@ def test_far_arrows_become_references():
     assert (0, len(chain) + 1, "") in found.edges
     assert (len(chain) - 1, len(chain), "") in found.edges
     assert draw(found).width > 0
+
+
+def test_no_two_colours_are_the_same():
+    """The report of the demo replaces each for itself."""
+    colours = [
+        style.INK, style.MUTED, style.GRID, style.PAPER, style.ACCENT, style.ARROW, style.ON_COLOUR, *style.SERIES,
+        style.RIGHT, style.WRONG, *style.HOOK_COLOURS.values(),
+        *(c for pair in style.FILLS.values() for c in pair),
+    ]  # fmt: skip
+    assert len(set(colours)) == len(colours)
+
+
+def test_hooks_that_are_partial_calls_have_the_name_of_the_function():
+    x = fg.ones(2, requires_grad=True)
+    x.register_hook(functools.partial(functools.partial(clip)))
+    assert "tensor hook: clip" in texts(viz.graph(x * 2))

@@ -414,6 +414,13 @@ class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleB
         lines += [f"({name}): " + indented(repr(module)) for name, module in self._modules.items()]
         return block(self._get_name(), lines)
 
+    def _repr_html_(self) -> str | None:
+        """What notebooks show: a tree; None, for the text, if a subclass of a program has its own."""
+        from fastgrad.markup import prints_itself  # nobody else waits for them
+        from fastgrad.nn.modules.trees import tree_of
+
+        return None if prints_itself(type(self)) else tree_of(self)
+
 
 def read_fast(kind: type[Module]) -> None:
     """Let compiled code read attributes, if that is what `Module.__getattr__` would do."""
