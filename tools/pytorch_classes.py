@@ -1,7 +1,7 @@
 """Write ``fastgrad/as_torch/pytorch_classes.txt``: PyTorch's modules, and the classes that each of them has.
 
-``python tools/pytorch_classes.py`` needs PyTorch and tensorboard. What follows a module's name are its classes; those that
-are exceptions have a mark behind the name.
+``python tools/pytorch_classes.py`` needs PyTorch and tensorboard. What follows a module's name are its classes; those
+that are exceptions have a mark behind the name.
 """
 
 from __future__ import annotations
