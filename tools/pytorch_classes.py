@@ -1,7 +1,7 @@
 """Write ``fastgrad/as_torch/pytorch_classes.txt``: PyTorch's modules, and the classes that each of them has.
 
-``python tools/pytorch_classes.py`` needs PyTorch. What follows a module's name are its classes; those that are
-exceptions have a mark behind the name.
+``python tools/pytorch_classes.py`` needs PyTorch and tensorboard. What follows a module's name are its classes; those
+that are exceptions have a mark behind the name.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LEFT_OUT = (
     "masked.", "nativert", "nested.", "nn.intrinsic.", "nn.qat.", "nn.quantizable.", "nn.quantized.",
     "nn.utils._expanded", "numa", "onnx.", "package.", "profiler._", "quantization", "sparse._", "testing._internal",
     "utils._", "utils.benchmark.", "utils.bottleneck", "utils.data._utils.signal", "utils.data.datapipes.",
-    "utils.hipify", "utils.tensorboard", "utils.viz", "xpu._",
+    "utils.hipify", "utils.tensorboard.", "utils.viz", "xpu._",
 )  # fmt: skip
 """What no client asks for at its start begins so."""
-KEPT = ("ao", "ao.quantization")
+KEPT = ("ao", "ao.quantization", "utils.tensorboard.writer")
 KEPT_WHOLE = ("utils._pytree", "utils._python_dispatch", "utils.data._utils")
 
 

@@ -40,13 +40,16 @@ class Finder(MetaPathFinder):
         ------
         ModuleNotFoundError
             If fastgrad has no such module and somebody imports it. Who only asks whether there is one gets None.
+        ImportError
+            If it needs a package that is missing, likewise.
         """
         root, _, inside = fullname.partition(".")
         if root != NAME:
             return None
-        if locations.places(inside):
+        if locations.answered(inside):
             return spec_from_loader(fullname, _Loader(), is_package=True)
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # the import statement
+            locations.places(inside)  # raises if a package is missing, and says which
             raise _not_found(fullname)
         return None
 

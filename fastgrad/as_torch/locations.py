@@ -72,6 +72,14 @@ def places(path: str) -> tuple[ModuleType, ...]:
     return tuple(module for module in found if module is not None)
 
 
+def answered(path: str) -> bool:
+    """Whether there are such modules, and the packages that they need."""
+    try:
+        return bool(places(path))
+    except ImportError:
+        return False
+
+
 def torch_path(module: str) -> str | None:
     """What PyTorch calls a module of fastgrad, without ``torch.``; None if it has no such module."""
     root, _, path = module.partition(".")

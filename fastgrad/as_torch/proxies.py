@@ -142,7 +142,7 @@ def _inside(path: str, module: str, name: str) -> Any:
         return imported
     known = locations.known()
     inside = f"{path}.{name}" if path else name
-    if inside in known.modules and locations.places(inside):
+    if inside in known.modules and locations.answered(inside):
         return importlib.import_module(f"{NAME}.{inside}")
     if name in known.classes[path]:
         return absent_class(path, name)

@@ -234,3 +234,27 @@ class Annotated:
     x: "torch.Tensor"
 assert typing.get_type_hints(Annotated) == {"x": torch.Tensor}
 """)
+
+
+def test_what_needs_a_package_is_absent_without_it():
+    under_alias("""
+import sys, importlib.util
+sys.modules["tensorboard"] = None
+import torch
+assert not hasattr(torch.utils, "tensorboard")
+assert importlib.util.find_spec("torch.utils.tensorboard") is None
+try:
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError as error:
+    assert "pip install" in str(error), error
+else:
+    raise AssertionError
+""")
+
+
+def test_notebooks_show_modules_and_tensors_under_the_alias():
+    under_alias("""
+import torch
+assert "<b>Tensor</b>" in torch.ones(2)._repr_html_()
+assert "Linear(" in torch.nn.Linear(2, 2)._repr_html_()
+""")
