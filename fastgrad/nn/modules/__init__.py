@@ -36,6 +36,7 @@ from fastgrad.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    SyncBatchNorm,
 )
 from fastgrad.nn.modules.container import (
     Container,
@@ -148,7 +149,6 @@ from fastgrad.nn.modules.shuffling import (
     PixelUnshuffle,
 )
 from fastgrad.nn.modules.sparse import Embedding, EmbeddingBag
-from fastgrad.nn.modules.sync_batchnorm import SyncBatchNorm
 from fastgrad.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,

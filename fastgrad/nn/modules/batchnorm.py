@@ -1,12 +1,15 @@
-"""Batch normalisation with running statistics."""
+"""Batch normalisation with running statistics, also over the batches of several processes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.autograd.function import Function
+from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.creation import ones, tensor, zeros
+from fastgrad.functions.shape import cat
 from fastgrad.nn import functional as F
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.normalization import register_affine, reset_affine
@@ -192,3 +195,153 @@ class BatchNorm3d(_BatchNorm):
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class _SumOverRanks(Function):
+    """The sum of the tensors of all ranks. Each rank's loss counts: the derivative is the sum of their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, group: Any) -> Any:
+        from fastgrad.distributed import all_reduce
+
+        ctx.group = group
+        total = x.clone()
+        all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return _SumOverRanks.apply(gradient.contiguous(), ctx.group), None
+
+
+class SyncBatchNorm(_BatchNorm):
+    """`BatchNorm1d` and its relatives with mean and variance over the batches of all ranks.
+
+    In training, and with a process group of several ranks, all of these call it together; it waits for them, once for
+    the mean and once for the variance, forward and backward. Otherwise it is what `BatchNorm2d` is. Batches of ranks
+    may have different sizes, none included. Derivatives exist to any order.
+
+    Parameters
+    ----------
+    num_features : int
+        Number of channels, C.
+    eps : float
+    momentum : float or None
+        How far running statistics move towards those of a batch; with None they are the mean over all batches.
+    affine : bool
+        Whether there is a weight (ones at first).
+    track_running_stats : bool
+        Whether there are running statistics. Without them those of batches are used outside of training, too.
+    process_group : ProcessGroup, optional
+        By default that of all ranks.
+    device : optional
+    dtype : dtype, optional
+    bias : bool
+        Whether there is a bias (zeros at first), given that there is a weight.
+
+    Raises
+    ------
+    ValueError
+        In calls, if the input has fewer than two dimensions or another number of channels, or if a channel has one
+        element on all ranks together.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> model = fg.nn.Sequential(fg.nn.Conv2d(1, 4, 3), fg.nn.BatchNorm2d(4), fg.nn.ReLU())
+    >>> fg.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
+    SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.shape[1] != self.num_features:
+            raise ValueError(
+                f"expected input of {self.num_features} channels (got {input.shape[1]}, of shape {list(input.shape)})"
+            )
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(need_tensor("SyncBatchNorm", input))
+        if not self.training or self._ranks() < 2:
+            return super().forward(input)
+        momentum = self._count_batch()
+        wide = input.float() if input.dtype in (dtypes.float16, dtypes.bfloat16) else input
+        dims, sizes = [0, *range(2, input.dim())], [1, -1] + [1] * (input.dim() - 2)
+        own = tensor([float(input.numel() // self.num_features)], dtype=wide.dtype)
+        sums = _SumOverRanks.apply(cat([wide.sum(dims), own]), self.process_group)
+        count = float(sums[-1])
+        if count < 2:
+            raise ValueError(
+                f"Expected more than 1 value per channel when training, got input size {list(input.shape)} "
+                "on a rank, and no more on all"
+            )
+        mean = sums[:-1] / count
+        centred = wide - mean.view(sizes)
+        variance = _SumOverRanks.apply(centred.square().sum(dims), self.process_group) / count
+        if self.track_running_stats:
+            with no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+                self.running_var.lerp_(
+                    (variance * (count / (count - 1))).to(self.running_var.dtype), momentum
+                )
+        out = centred * (variance + self.eps).rsqrt().view(sizes)
+        if self.weight is not None:
+            out = out * self.weight.view(sizes)
+        if self.bias is not None:
+            out = out + self.bias.view(sizes)
+        return out.to(input.dtype)
+
+    def _ranks(self) -> int:
+        from fastgrad import distributed
+
+        if not distributed.is_available() or not distributed.is_initialized():
+            return 1
+        return distributed.get_world_size(self.process_group)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace the layers of batch normalisation in a module; weights and statistics stay.
+
+        Parameters
+        ----------
+        module : Module
+        process_group : ProcessGroup, optional
+
+        Returns
+        -------
+        Module
+            The one given, or what replaces it.
+        """
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            for names in ("_parameters", "_buffers"):
+                getattr(made, names).update(getattr(module, names))
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
