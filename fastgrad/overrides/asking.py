@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
@@ -143,6 +144,9 @@ class Overridable:
         return repr(self.function)
 
     def __reduce__(self) -> Any:
+        home = sys.modules.get(self.function.__module__)
+        if getattr(home, self.function.__name__, None) is self:  # the name of the function itself means this
+            return self.function.__name__
         return _installed, (self.function,)
 
     def __copy__(self) -> Any:

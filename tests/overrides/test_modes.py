@@ -265,7 +265,7 @@ def test_pickles_of_functions():
     import pickle
 
     overrides.install()
-    for function in (fg.exp, fg.sum, fg.nn.functional.relu):
+    for function in (fg.exp, fg.sum, fg.nn.functional.relu, fg.special.airy_ai, fg.nn.init.ones_):
         assert pickle.loads(pickle.dumps(function)) == function
         assert copy.deepcopy(function) == function
 
