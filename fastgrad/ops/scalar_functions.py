@@ -10,6 +10,8 @@ to the largest term where terms of opposite signs are added.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from types import CodeType, FunctionType
 from typing import Any
 
 from fastgrad.ops.vocabulary import c, m
@@ -30,13 +32,23 @@ NAN = float("nan")
 
 def polynomial(*coefficients: float) -> Callable[[Any], Any]:
     """The function that evaluates ``c[0] + c[1] x + c[2] x**2 + ...``."""
-    *rest, last = coefficients
-    text = f"c({last!r})"
-    for number in reversed(rest):
-        text = f"m.fma({text}, x, c({number!r}))"
+    code = _polynomial_of(
+        len(coefficients)
+    )  # compiled once for all of a length, as dozens are made at the start
+    constants = tuple(coefficients[int(k)] if type(k) is float else k for k in code.co_consts)
     scope: dict[str, Any] = {"m": m, "c": c, "__name__": __name__}
+    return FunctionType(code.replace(co_consts=constants), scope)
+
+
+@cache
+def _polynomial_of(length: int) -> CodeType:
+    """The code of a polynomial, in which each coefficient's number stands for it."""
+    text = f"c({float(length - 1)})"
+    for k in reversed(range(length - 1)):
+        text = f"m.fma({text}, x, c({float(k)}))"
+    scope: dict[str, Any] = {}
     exec(f"def evaluate(x):\n    return {text}", scope)  # a loop would keep the constants in memory
-    return scope["evaluate"]  # type: ignore[no-any-return]
+    return scope["evaluate"].__code__  # type: ignore[no-any-return]
 
 
 # (arc(x) / x - 1) / x**2 in x**2: of the arc tangent up to tan(pi / 8), of the arc sine up to 1/2.
