@@ -70,6 +70,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"fastgrad {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
+    _add_demo(commands)
+
+    docs = commands.add_parser(
+        "docs",
+        help="open the documentation",
+        description="Open the pages that came with this installation in a browser, and print where they are.",
+    )
+    docs.add_argument("--path", action="store_true", help="print where the pages are, and open nothing")
+    docs.set_defaults(command=_docs)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="describe this installation",
+        description="Print versions, CPU, BLAS, threads, cache and devices.",
+    )
+    doctor.set_defaults(command=_doctor)
+
+    _add_launch(commands)
+
+    _add_warmup(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     demo = commands.add_parser(
         "demo",
         help="train on handwritten digits and write a report",
@@ -92,23 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--quick", action="store_true", help="5 epochs and a rougher timing of the hooks")
     demo.set_defaults(command=_demo)
 
-    docs = commands.add_parser(
-        "docs",
-        help="open the documentation",
-        description="Open the pages that came with this installation in a browser, and print where they are.",
-    )
-    docs.add_argument("--path", action="store_true", help="print where the pages are, and open nothing")
-    docs.set_defaults(command=_docs)
 
-    doctor = commands.add_parser(
-        "doctor",
-        help="describe this installation",
-        description="Print versions, CPU, BLAS, threads, cache and devices.",
-    )
-    doctor.set_defaults(command=_doctor)
-
-    _add_launch(commands)
-
+def _add_warmup(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     warmup = commands.add_parser(
         "warmup",
         help="compile kernels into the cache",
@@ -130,7 +139,6 @@ def _parser() -> argparse.ArgumentParser:
         help="how many processes compile (default: one for each core)",
     )
     warmup.set_defaults(command=_warmup)
-    return parser
 
 
 def _add_launch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

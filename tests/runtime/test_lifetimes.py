@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import fastgrad as fg
+from fastgrad.tensor.subclasses import disabled_torch_function
 
 
 def leaf() -> Any:
@@ -26,6 +27,7 @@ class Slotted(fg.Tensor):
     """A tensor that loses what stands in a slot of its own before the runtime hears that it goes."""
 
     __slots__ = ("held",)
+    __torch_function__ = disabled_torch_function  # results are plain tensors, without a node for their class
 
 
 class Speaking:
@@ -271,6 +273,7 @@ def test_tensors_that_retain_gradients_may_go_while_they_get_them():
 class Finalized(fg.Tensor):
     """A tensor with a destructor."""
 
+    __torch_function__ = disabled_torch_function
     gone: list[str]
 
     def __del__(self) -> None:

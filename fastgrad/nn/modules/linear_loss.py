@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fastgrad.functions.arguments import need_optional
 from fastgrad.nn import functional as F
 from fastgrad.nn.functional.linear_losses import LinearCrossEntropyOptions
 from fastgrad.nn.modules.linear import Linear
@@ -66,6 +67,7 @@ class LinearCrossEntropyLoss(WeightedLoss):
         label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
     ) -> None:
+        need_optional("LinearCrossEntropyLoss", weight, "weight", 8)
         if weight is not None and tuple(weight.shape) != (num_classes,):
             raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
         if not 0 <= label_smoothing <= 1:

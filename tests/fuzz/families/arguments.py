@@ -69,9 +69,10 @@ def _methods(made: str, name: str, base: type) -> Iterator[Callable]:
     """The methods of an instance that its class does not have from `base`."""
     kind = names.value_of(name)
     for method in dir(kind):
-        own = getattr(kind, method) is not getattr(base, method, None)
+        found = getattr(kind, method, None)  # some names are there for instances alone
+        own = found is not getattr(base, method, None)
         public = method in SPECIAL or not method.startswith("_")
-        if own and public and callable(getattr(kind, method)) and f"{name}.{method}" not in names.LEFT_OUT:
+        if own and public and callable(found) and f"{name}.{method}" not in names.LEFT_OUT:
             yield Callable(f"{made}.{method}", f"{name}.{method}", True)
 
 
