@@ -61,10 +61,15 @@ def overloaded(arguments: Iterable[Any], sequences: tuple[type, ...] = _SEQUENCE
             kind = type(item)
             if kind not in _PLAIN and all(kind is not type(f) for f in found):
                 ask = getattr(kind, "__torch_function__", None)
-                if ask is not None and ask is not disabled_torch_function:
+                if ask is not None and ask is not disabled_torch_function and not is_pytorchs(kind, ask):
                     before = (k for k, f in enumerate(found) if issubclass(kind, type(f)))
                     found.insert(next(before, len(found)), item)
     return found
+
+
+def is_pytorchs(kind: type, function: Any) -> bool:
+    """Whether what a class has to say comes from PyTorch itself: of our functions it would call the same again."""
+    return not issubclass(kind, Tensor) and str(getattr(function, "__module__", "")).startswith("torch.")
 
 
 def modes_on() -> list[Any]:

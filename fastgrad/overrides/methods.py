@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterable, Iterator
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any
 
 from fastgrad.overrides.asking import Overridable, ask, everywhere, modes_on, overloaded
@@ -171,11 +172,18 @@ def converted(result: Any, kind: type) -> Any:
     return result
 
 
+def _is_pytorchs(func: Any) -> bool:
+    """Whether PyTorch asks, for a function of its own, which does not take our tensors."""
+    if isinstance(func, FunctionType):
+        return str(func.__globals__.get("__name__", "")).startswith("torch.")
+    return isinstance(func, (BuiltinFunctionType, MethodDescriptorType))
+
+
 def by_default(
     kind: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
     """What `Tensor.__torch_function__` does: the call, with results of the subclass."""
-    if not all(issubclass(kind, t) for t in types):
+    if not all(issubclass(kind, t) for t in types) or _is_pytorchs(func):
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))

@@ -347,3 +347,24 @@ def test_classes_that_lie():
 
     with pytest.raises(TypeError, match="must be Tensor, not Instead"):
         fg.exp(Instead())
+
+
+@pytest.mark.parity
+def test_tensors_of_pytorch_are_not_asked():
+    torch = pytest.importorskip("torch")
+    fg.overrides.install()
+
+    class Theirs(torch.Tensor):
+        pass
+
+    ours, theirs = fg.ones(2), torch.ones(2)
+    for other in (theirs, torch.nn.Parameter(theirs), theirs.as_subclass(Theirs)):
+        assert fg.from_dlpack(other.detach()).tolist() == [1.0, 1.0]
+        for call in (
+            lambda: fg.add(ours, other),  # noqa: B023
+            lambda: torch.add(other, ours),  # noqa: B023
+            lambda: torch.nn.functional.relu(ours),
+            lambda: torch.nn.functional.softmax(ours, 0),
+        ):
+            with pytest.raises(TypeError):
+                call()
