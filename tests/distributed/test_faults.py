@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -108,8 +109,11 @@ def test_two_ranks(number: str, case: str, words: list[str]):
 @pytest.mark.parametrize("case", ["killed", "raises", "late"])
 def test_four_ranks(case: str):
     said = goes_wrong(case, 4)
+    call = (
+        "1" if case == "late" else "[12]"
+    )  # some may not be through with the first one when they hear of it
     for rank in range(3):
-        assert f"all_reduce() (call {1 if case == 'late' else 2}) on rank {rank} " in said, said
+        assert re.search(rf"all_reduce\(\) \(call {call}\) on rank {rank} ", said), said
     assert "rank 3 did not come" in said if case == "late" else "rank 3 failed" in said
 
 
@@ -136,10 +140,11 @@ def test_w7_interrupts():
         start_new_session=True,
     )
     assert process.stdout is not None
-    for _ in range(2):
-        assert process.stdout.readline() == "ready\n"
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    process.communicate(timeout=20)
+    with process:
+        for _ in range(2):
+            assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        process.communicate(timeout=20)
     assert process.returncode != 0
     end = time.monotonic() + 5
     while in_session(process.pid) and time.monotonic() < end:

@@ -26,6 +26,7 @@ x = fg.ones(4)
 def killed():
     dist.all_reduce(x)
     if last:
+        time.sleep(1)  # the others are through with the first call by then
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(x)
 
@@ -40,6 +41,7 @@ def killed_while_receiving():
 def raises():
     dist.all_reduce(x)
     if last:
+        time.sleep(1)
         raise LookupError("of this rank")
     dist.all_reduce(x)
 
@@ -131,7 +133,7 @@ def caught():
 
 
 def interrupted():
-    print("ready", flush=True)
+    print("ready\n", end="", flush=True)  # in one piece, as other ranks write to the same place
     dist.recv(x) if not last else time.sleep(60)
 
 
