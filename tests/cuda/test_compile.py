@@ -46,6 +46,8 @@ needs_compiler = pytest.mark.skipif(
 REDUCES_IN_DOUBLES = (
     "sin", "sin_dx", "cos", "cos_dx", "tan", "sinc", "sinc_dx", "lgamma", "digamma", "polygamma", "igamma", "igammac",
     "_standard_gamma_grad", "_dirichlet_grad",
+    "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "special_spherical_bessel_j0",
+    "special_airy_ai",
 )  # fmt: skip
 # Their numbers are float64, as their frames or their results are; what is done for each element is not.
 OF_DOUBLES = (
