@@ -19,6 +19,7 @@ from fastgrad.native.base.intrinsics import advance, stack_words
 from fastgrad.native.build import processors
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
+TILE_ROWS = 8  # of most tiles
 PANEL = 256  # rows of a panel: 32 KiB of the stack, which stay in the cache
 
 _LL64 = ir.IntType(64)
@@ -298,19 +299,46 @@ def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> An
     """
     whole = tile(rows, 2, width, dtype, bounded=True, padded=True)
     wide, narrow = (tile(rows, vectors, width, dtype, bounded=True, padded=padded) for vectors in (2, 1))
+    enough = width + 1 if padded else 2 * width
 
     @njit(**INLINE)
     def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate):  # type: ignore[no-untyped-def]
         for j in range(0, n, 2 * width):
             at_b, at_c = advance(b, j), advance(c, j)
-            if n - j >= (width + 1 if padded else 2 * width):
+            if n - j >= enough:
                 whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
-            elif n - j > width:
+            elif not padded and n - j > width:
                 wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
             else:
                 narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
 
     return strip
+
+
+def bounded_rows(dtype: int, padded: bool = False) -> Any:
+    """An inlined function ``rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate)``, for all sizes.
+
+    Strides are as in `tiled_product`, and `tile_a` is what lies between a tile of `TILE_ROWS` rows of `a` and the next
+    one; `accumulate` and `padded` are as in `bounded_product`.
+    """
+    by_8, by_4, by_2, by_1 = (bounded_strip(n, lanes(dtype), dtype, padded) for n in (TILE_ROWS, 4, 2, 1))
+
+    @njit(**INLINE)
+    def rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        left = m
+        while left >= TILE_ROWS:
+            by_8(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
+            c, a, left = advance(c, TILE_ROWS * row_c), advance(a, tile_a), left - TILE_ROWS
+        if left & 4:
+            by_4(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
+            c, a = advance(c, 4 * row_c), advance(a, 4 * row_a)
+        if left & 2:
+            by_2(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
+            c, a = advance(c, 2 * row_c), advance(a, 2 * row_a)
+        if left & 1:
+            by_1(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
+
+    return rows
 
 
 def bounded_product(dtype: int, padded: bool = False) -> Any:
@@ -320,31 +348,11 @@ def bounded_product(dtype: int, padded: bool = False) -> Any:
     inner sums than `PANEL` are added in blocks, which keeps them accurate. If `padded`, `b` has whole vectors of
     columns.
     """
-    width = lanes(dtype)
-    by_8, by_4, by_2, by_1 = (bounded_strip(rows, width, dtype, padded) for rows in (8, 4, 2, 1))
+    rows = bounded_rows(dtype, padded)
 
     @njit(**KERNEL)
     def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-        r = 0
-        while r + 8 <= m:
-            by_8(
-                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
-            )
-            r += 8
-        if m & 4:
-            by_4(
-                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
-            )
-            r += 4
-        if m & 2:
-            by_2(
-                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
-            )
-            r += 2
-        if m & 1:
-            by_1(
-                advance(c, r * row_c), row_c, advance(a, r * row_a), row_a, col_a, b, row_b, n, k, accumulate
-            )
+        rows(c, row_c, a, row_a, TILE_ROWS * row_a, col_a, b, row_b, m, n, k, accumulate)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]

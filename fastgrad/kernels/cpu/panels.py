@@ -17,27 +17,22 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.cpu.gemm import by_frame, matrix_product, over_batch
-from fastgrad.kernels.cpu.micro import bounded_product, bounded_strip, lanes, prefetch, transposing
+from fastgrad.kernels.cpu.micro import TILE_ROWS, bounded_product, bounded_rows, lanes, prefetch, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
-from fastgrad.native.contracts.frames.matrices import (
-    PANEL_COLUMNS,
-    STRIP_ROWS,
-)
+from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS, STRIP_ROWS
 
 ROWS_TOGETHER = 32  # rows that are read side by side, each of a page of its own
 AHEAD = 12  # rows that are asked for before they are copied: what is far apart no processor foresees
-TILE_ROWS = 8  # of a tile of a large product
 SQUARE = 4  # rows and columns of what is transposed in registers where a strip is laid out
 GAP = 16  # elements between the tiles of a strip: those of a power of two would meet in the same places of the cache
 STRIP_BYTES = 1 << 17  # of a block of a strip
 STRIP_WORDS = STRIP_BYTES // 8 + STRIP_ROWS // TILE_ROWS * GAP
-COLUMNS_TOGETHER = (
-    4 * PANEL_COLUMNS
-)  # that are laid out side by side: of short pieces of rows each would be a miss
+COLUMNS_TOGETHER = 4 * PANEL_COLUMNS
+"""Columns that are laid out side by side: of short pieces of rows each would be a miss."""
 PANEL_WORDS = STRIP_BYTES // STRIP_ROWS * COLUMNS_TOGETHER // 8
 
 
@@ -59,21 +54,21 @@ def _line(length: int, dtype: int) -> Any:
     return copy
 
 
-def _elements(dtype: int) -> Any:
-    """An inlined function that writes the transpose of some rows, `k` long, element by element."""
+def _elements(apart: int) -> Any:
+    """An inlined function that writes the transpose of n rows, `k` long: its own rows lie that far `apart`."""
 
     @njit(**INLINE)
     def transpose(target, source, row, n, k):  # type: ignore[no-untyped-def]
         for p in range(k):
             for j in range(n):
-                target[p * PANEL_COLUMNS + j] = source[j * row + p]
+                target[p * apart + j] = source[j * row + p]
 
     return transpose
 
 
 def _transpose(dtype: int) -> Any:
     """An inlined function that fills a panel from the rows of the transpose, squares of vectors in registers."""
-    width, one, elements = lanes(dtype), ELEMENTS[dtype].constant(1), _elements(dtype)
+    width, one, elements = lanes(dtype), ELEMENTS[dtype].constant(1), _elements(PANEL_COLUMNS)
     if not width:
         return elements
     move = transposing(width, dtype)
@@ -188,20 +183,6 @@ def panel_product(dtype: int) -> Any:
 
     The row-major product is written to `c`, or added to it if `accumulate` is not 0.
     """
-    tiles = _through_panels(dtype)
-
-    @njit(**KERNEL)
-    def product(c, row_c, a, row_a, panels, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-        tiles(c, row_c, a, row_a, 1, panels, k, m, n, k, accumulate)
-
-    return product
-
-
-def _through_panels(dtype: int) -> Any:
-    """``product(c, row_c, a, row_a, col_a, panels, rows, m, n, k, accumulate)``: the product with k rows of panels.
-
-    The panels have `rows` rows; without vector registers for tiles `a` has to lie by rows.
-    """
     if lanes(dtype):
         tiles = bounded_product(dtype, padded=True)
     else:
@@ -212,10 +193,10 @@ def _through_panels(dtype: int) -> Any:
             general(0, 0, m, n, k, a, row_a, b, row_b, accumulate, c, row_c)
 
     @njit(**KERNEL)
-    def product(c, row_c, a, row_a, col_a, panels, rows, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def product(c, row_c, a, row_a, panels, m, n, k, accumulate):  # type: ignore[no-untyped-def]
         for j in range(0, n, PANEL_COLUMNS):
-            columns, panel = min(PANEL_COLUMNS, n - j), advance(panels, j * rows)
-            tiles(advance(c, j), row_c, a, row_a, col_a, panel, PANEL_COLUMNS, m, columns, k, accumulate)
+            columns, panel = min(PANEL_COLUMNS, n - j), advance(panels, j * k)
+            tiles(advance(c, j), row_c, a, row_a, 1, panel, PANEL_COLUMNS, m, columns, k, accumulate)
 
     return product
 
@@ -289,24 +270,17 @@ def _strip(dtype: int) -> Any:
 
 def _strip_of_rows(dtype: int) -> Any:
     """``pack(strip, a, row_a, m, k)``: m rows, k long each, by tiles of `TILE_ROWS`, their columns in order."""
-    move = transposing(SQUARE, dtype, scaled=False)
-
-    @njit(**INLINE)
-    def elements(target, source, row_a, begin, m, k):  # type: ignore[no-untyped-def]
-        for q in range(begin, k):
-            for r in range(m):
-                target[q * TILE_ROWS + r] = source[r * row_a + q]
+    move, elements = transposing(SQUARE, dtype, scaled=False), _elements(TILE_ROWS)
 
     @njit(**KERNEL)
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
-        squares = k - k % SQUARE
         for r in range(0, m, SQUARE):
             target = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + r % TILE_ROWS)
             source, rows = advance(a, r * row_a), min(SQUARE, m - r)
-            if rows == SQUARE:
-                for q in range(0, squares, SQUARE):
-                    move(advance(target, q * TILE_ROWS), TILE_ROWS, advance(source, q), row_a)
-            elements(target, source, row_a, squares if rows == SQUARE else 0, rows, k)
+            squares = k - k % SQUARE if rows == SQUARE else 0
+            for q in range(0, squares, SQUARE):
+                move(advance(target, q * TILE_ROWS), TILE_ROWS, advance(source, q), row_a)
+            elements(advance(target, squares * TILE_ROWS), advance(source, squares), row_a, rows, k - squares)
 
     return pack
 
@@ -329,23 +303,11 @@ def _strip_of_columns(dtype: int) -> Any:
 
 def _strip_by_panel(dtype: int) -> Any:
     """``product(c, row_c, strip, panel, m, n, k, accumulate)``: of a strip and n columns of a panel, k rows of it."""
-    by_8, by_4, by_2, by_1 = (
-        bounded_strip(rows, lanes(dtype), dtype, padded=True) for rows in (TILE_ROWS, 4, 2, 1)
-    )
+    rows = bounded_rows(dtype, padded=True)
 
     @njit(**KERNEL)
     def product(c, row_c, strip, panel, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-        r, of = 0, strip
-        while r + TILE_ROWS <= m:
-            by_8(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
-            r, of = r + TILE_ROWS, advance(of, TILE_ROWS * k + GAP)
-        if m & 4:
-            by_4(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
-            r, of = r + 4, advance(of, 4)
-        if m & 2:
-            by_2(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
-            r, of = r + 2, advance(of, 2)
-        if m & 1:
-            by_1(advance(c, r * row_c), row_c, of, 1, TILE_ROWS, panel, PANEL_COLUMNS, n, k, accumulate)
+        tile = TILE_ROWS * k + GAP
+        rows(c, row_c, strip, 1, tile, TILE_ROWS, panel, PANEL_COLUMNS, m, n, k, accumulate)
 
     return product

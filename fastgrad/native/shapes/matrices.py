@@ -288,14 +288,14 @@ def is_laid_out(dtype, device, m, n, k):
 
 
 @native
-def plan_parts(f, real, laid_out):
+def plan_parts(f, real):
     """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it.
 
     A large one of few rows is left to BLAS, whose bits depend on how many columns there are: it stays whole.
     """
     f.grain = SMALL_GRAIN
     large = f.m * f.n * f.k > LARGE_PRODUCT
-    if laid_out:
+    if f.b_in_panels or f.laid_out:
         columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
         by_rows = f.m >= (min(f.n, STRIP_ROWS) if f.b_in_panels else f.n)
         f.grain = LAID_OUT_ROWS if by_rows else columns
@@ -360,7 +360,7 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.step_b = tensor(shared).strides[0] if f.b_in_panels and r > 0 else batch_step(b)
     f.alpha = alpha
     f.beta = beta
-    plan_parts(f, is_floating(ta.dtype), laid_out)
+    plan_parts(f, is_floating(ta.dtype))
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
         return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)

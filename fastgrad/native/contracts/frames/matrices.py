@@ -24,10 +24,9 @@ STRIP_ROWS = 128
 
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
 # stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`), or both are laid out where
-# they are multiplied. How it is divided, and
-# into parts of a multiple of how many rows or columns, is decided with the sizes, as what each part costs beyond its
-# share depends on them. On a GPU, floats may be multiplied by a factor and added to what stands in `out`, times another
-# one: bits of float64. Elsewhere, these are one and zero.
+# they are multiplied. How it is divided, and into parts of a multiple of how many rows or columns, is decided with the
+# sizes, as what each part costs beyond its share depends on them. On a GPU, floats may be multiplied by a factor and
+# added to what stands in `out`, times another one: bits of float64. Elsewhere, these are one and zero.
 GEMM = Frame(
     "gemm",
     out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
