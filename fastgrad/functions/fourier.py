@@ -83,6 +83,9 @@ def _resized(x: Any, dim: int, n: int) -> Any:
     return cat([x, zeros(missing, dtype=x.dtype, device=x.device)], dim)
 
 
+_WHOLE = ("fft", "ifft", "fft_of_reals", "ifft_of_reals")
+
+
 def _run(op: str, x: Any, dim: int, length: int, factor: float) -> Any:
     """A transform of rows along a dimension. `length` is that of the whole rows, which those of halves have not."""
     last = x.dim() - 1
@@ -91,7 +94,7 @@ def _run(op: str, x: Any, dim: int, length: int, factor: float) -> Any:
     count = math.prod(sizes[:-1])
     half = length // 2 + 1
     sizes[-1] = half if op == "rfft" else length
-    integers = (length,) if op in ("fft", "ifft") else (length, half)
+    integers = (length,) if op in _WHOLE else (length, half)
     out = apply(BY_NAME[op].id, 1, 0, rows, count, *integers, float_bits(factor), len(sizes), *sizes)
     return out.transpose(dim, last) if dim != last else out
 
@@ -107,10 +110,11 @@ def _dim(name: str, x: Any, dim: Any) -> int:
 
 
 def _whole(name: str, x: Any, n: Any, dim: Any, norm: Any, inverse: bool) -> Any:
-    x = _complex(name, x)
+    x = _floating(name, x)
     dim = _dim(name, x, dim)
     n = _length(name, x.shape[dim] if n is None else n)
-    return _run("ifft" if inverse else "fft", _resized(x, dim, n), dim, n, _factor(name, norm, n, inverse))
+    op = ("ifft" if inverse else "fft") + ("" if x.is_complex() else "_of_reals")
+    return _run(op, _resized(x, dim, n), dim, n, _factor(name, norm, n, inverse))
 
 
 def _to_half(name: str, x: Any, n: Any, dim: Any, norm: Any) -> Any:
@@ -262,11 +266,11 @@ def _dims_and_sizes(name: str, x: Any, s: Any, dim: Any) -> list[tuple[int, int 
 
 
 def _wholes(name: str, x: Any, s: Any, dim: Any, norm: Any, inverse: bool) -> Any:
-    x = _complex(name, x)
+    x = _floating(name, x)
     _factor(name, norm, 1, inverse)
     for d, n in _dims_and_sizes(name, x, s, dim):
         x = _whole(name, x, n, d, norm, inverse)
-    return x
+    return _complex(name, x)
 
 
 def _some(name: str, x: Any, s: Any, dim: Any) -> list[tuple[int, int | None]]:

@@ -95,6 +95,8 @@ ELSEWHERE = {
     "angle": "the same",
     "fft": "Fourier transforms: tests/ops/test_fft.py",
     "ifft": "the same",
+    "fft_of_reals": "the same",
+    "ifft_of_reals": "the same",
     "rfft": "the same",
     "rfft_doubled": "the same",
     "irfft": "the same",
@@ -216,7 +218,7 @@ UNUSED = {
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {
     "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
-    "fft", "ifft", "rfft", "rfft_doubled", "irfft", "irfft_halved",
+    "fft", "ifft", "fft_of_reals", "ifft_of_reals", "rfft", "rfft_doubled", "irfft", "irfft_halved",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba import njit, types
 
-from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
+from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import (
@@ -91,7 +91,10 @@ def _symbol(name: str, dtype: int) -> str:
 
 
 def _loop(name: str, dtype: int, read: int, written: int) -> Callable[..., None]:
-    """``loop(rows, x, length, out, length_out, scale)``: the transforms of rows without gaps, times a factor."""
+    """``loop(rows, x, length, out, length_out, distance, scale)``: the transforms of rows without gaps, times a factor.
+
+    The rows that are written begin at a distance of so many elements.
+    """
     part = real_of(dtype)
     symbol = _symbol(name, part)
     word = types.int64
@@ -101,13 +104,13 @@ def _loop(name: str, dtype: int, read: int, written: int) -> Callable[..., None]
     step, step_out = ITEMSIZES[read], ITEMSIZES[written]
 
     @njit(**KERNEL)
-    def loop(rows, x, length, out, length_out, scale):  # type: ignore[no-untyped-def]
+    def loop(rows, x, length, out, length_out, distance, scale):  # type: ignore[no-untyped-def]
         arguments, sizes, steps = words(stack_small()), words(stack_small()), words(stack_small())
         factor = words(stack_small())
         pointer(address_of(factor))[0] = constant(scale)
         arguments[0], arguments[1], arguments[2] = x, address_of(factor), out
         sizes[0], sizes[1], sizes[2] = rows, length, length_out
-        steps[0], steps[1], steps[2] = length * step, 0, length_out * step_out
+        steps[0], steps[1], steps[2] = length * step, 0, distance * step_out
         steps[3], steps[4] = step, step_out
         call(address_of(arguments), address_of(sizes), address_of(steps), data())
 
@@ -120,7 +123,45 @@ def whole(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.fft(frame)
-        loop(f.rows, f.x.data, f.length, f.out, f.length, float_of(f.scale))
+        loop(f.rows, f.x.data, f.length, f.out, f.length, f.length, float_of(f.scale))
+
+    return run, KERNEL
+
+
+def _halves(dtype: int) -> Any:
+    """``halves(rows, x, length, out, distance, scale)``: the first halves of the transforms of real rows."""
+    even, odd = (_loop(name, dtype, dtype, COMPLEX[dtype == FLOAT64]) for name in ("rfft_n_even", "rfft_n_odd"))
+
+    @njit(**KERNEL)
+    def halves(rows, x, length, out, distance, scale):  # type: ignore[no-untyped-def]
+        if length % 2 == 0:
+            even(rows, x, length, out, length // 2 + 1, distance, scale)
+        else:
+            odd(rows, x, length, out, length // 2 + 1, distance, scale)
+
+    return halves
+
+
+def of_reals(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """Real rows to complex rows, whose second halves are the conjugates of the first ones from behind."""
+    result = COMPLEX[dtype == FLOAT64]
+    halves, pointer, conj = _halves(dtype), ELEMENTS[result].pointer, ELEMENTS[result].math.conj
+    inverse = kernel.options["inverse"]
+
+    @njit(**LOOP)
+    def mirror(out, length):  # type: ignore[no-untyped-def]
+        for k in range(1, (length + 1) // 2):
+            first = out[k]
+            out[k] = conj(first) if inverse else first
+            out[length - k] = first if inverse else conj(first)
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.fft_of_reals(frame)
+        for row in range(f.rows):
+            x = f.x.data + row * f.length * ITEMSIZES[dtype]
+            out = f.out + row * f.length * ITEMSIZES[result]
+            halves(1, x, f.length, out, f.length, float_of(f.scale))
+            mirror(pointer(out), f.length)
 
     return run, KERNEL
 
@@ -128,7 +169,7 @@ def whole(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def to_half(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Real rows to the first half of their transforms; what stands for two frequencies is multiplied by a weight."""
     result = COMPLEX[dtype == FLOAT64]
-    even, odd = (_loop(name, dtype, dtype, result) for name in ("rfft_n_even", "rfft_n_odd"))
+    halves = _halves(dtype)
     pointer, weight = ELEMENTS[result].pointer, kernel.options["weight"]
     constant = ELEMENTS[dtype].constant
 
@@ -139,10 +180,7 @@ def to_half(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.fft_to_half(frame)
-        if f.length % 2 == 0:
-            even(f.rows, f.x.data, f.length, f.out, f.half, float_of(f.scale))
-        else:
-            odd(f.rows, f.x.data, f.length, f.out, f.half, float_of(f.scale))
+        halves(f.rows, f.x.data, f.length, f.out, f.half, float_of(f.scale))
         if weight != 1:
             for row in range(f.rows):
                 weigh(advance(pointer(f.out), row * f.half), f.length)
@@ -169,7 +207,7 @@ def from_half(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.fft_from_half(frame)
-        loop(f.rows, f.x.data, f.half, f.out, f.length, float_of(f.scale))
+        loop(f.rows, f.x.data, f.half, f.out, f.length, f.length, float_of(f.scale))
         if halves:
             for row in range(f.rows):
                 x = advance(pointer_x(f.x.data), row * f.half)

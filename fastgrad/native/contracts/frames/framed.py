@@ -101,6 +101,11 @@ FFT = FRAMED.named(
     "fft", outputs={"out": writes("rows", "length")}, inputs={"x": _in("rows", "length")},
     integers="rows length scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
 )  # fmt: skip
+# Rows of real numbers, and of their transforms.
+FFT_OF_REALS = FRAMED.named(
+    "fft_of_reals", outputs={"out": writes("rows", "length", element=AS_COMPLEX)}, inputs={"x": _in("rows", "length")},
+    integers="rows length scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
+)  # fmt: skip
 # Rows of real numbers, and of the first half of their transforms.
 FFT_TO_HALF = FRAMED.named(
     "fft_to_half", outputs={"out": writes("rows", "half", element=AS_COMPLEX)}, inputs={"x": _in("rows", "length")},
