@@ -36,7 +36,9 @@ def _of_reals(name, back):
         name, "of_reals", FFT_OF_REALS, WIDE, _NODES["rfft"], OUT_COMPLEX, inverse=name.startswith("i")
     )  # fmt: skip
     op.vjp("x")(
-        lambda g, rows, length, scale, sizes: invoke(real_part, (invoke(back, (g,), rows, length, scale, sizes),))
+        lambda g, rows, length, scale, sizes: invoke(
+            real_part, (invoke(back, (g,), rows, length, scale, sizes),)
+        )
     )
     return op
 

@@ -130,7 +130,9 @@ def whole(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def _halves(dtype: int) -> Any:
     """``halves(rows, x, length, out, distance, scale)``: the first halves of the transforms of real rows."""
-    even, odd = (_loop(name, dtype, dtype, COMPLEX[dtype == FLOAT64]) for name in ("rfft_n_even", "rfft_n_odd"))
+    even, odd = (
+        _loop(name, dtype, dtype, COMPLEX[dtype == FLOAT64]) for name in ("rfft_n_even", "rfft_n_odd")
+    )
 
     @njit(**KERNEL)
     def halves(rows, x, length, out, distance, scale):  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
-from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS, STRIP_ROWS
+from fastgrad.native.contracts.frames.matrices import FEW_STRIPS, PANEL_COLUMNS, STRIP_ROWS
 
 ROWS_TOGETHER = 32  # rows that are read side by side, each of a page of its own
 AHEAD = 12  # rows that are asked for before they are copied: what is far apart no processor foresees
@@ -164,7 +164,7 @@ def product(kernel: Any, dtype: int, layout_class: int) -> Builder:
     general = by_frame(matrix_product(dtype))
     if dtype not in WIDE or not lanes(dtype):
         return over_batch(general, dtype)
-    shared, single = _large_product(dtype), _product_of_a_strip(dtype)
+    shared, single = _large_product(dtype), _product_of_few_strips(dtype)
 
     @njit(**INLINE)
     def either(f, c, a, b):  # type: ignore[no-untyped-def]
@@ -221,30 +221,41 @@ def _large_product(dtype: int) -> Any:
     return product
 
 
-def _product_of_a_strip(dtype: int) -> Any:
+def _product_of_few_strips(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k)``, of few strips.
 
     What few tiles share is laid out where they need it, `COLUMNS_TOGETHER` at a time: it never leaves the cache.
     """
     pointer, depth = ELEMENTS[dtype].pointer, _depth(dtype)
-    strip_memory, panel_memory = stack_scratch(STRIP_WORDS), stack_scratch(PANEL_WORDS)
+    strip_memory, panel_memory = stack_scratch(FEW_STRIPS * STRIP_WORDS), stack_scratch(PANEL_WORDS)
     strip_of, panels_of, tiles = _strip(dtype), _panels(dtype), _strip_by_panel(dtype)
+    step = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8)
+
+    @njit(**KERNEL)
+    def columns_of(c, row_c, strips, panels, m, n, k, add):  # type: ignore[no-untyped-def]
+        for i in range(0, m, STRIP_ROWS):
+            strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
+            for j in range(0, n, PANEL_COLUMNS):
+                at_c = advance(c, i * row_c + j)
+                tiles(at_c, row_c, strip, advance(panels, j * k), rows, min(PANEL_COLUMNS, n - j), k, add)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
-        strip, panels = pointer(strip_memory()), pointer(panel_memory())
-        for i in range(0, m, STRIP_ROWS):
-            rows = min(STRIP_ROWS, m - i)
+        strips, panels = pointer(strip_memory()), pointer(panel_memory())
+        for first in range(0, m, FEW_STRIPS * STRIP_ROWS):
+            together = min(FEW_STRIPS * STRIP_ROWS, m - first)
             for p in range(0, k, depth):
                 inner, add = min(depth, k - p), 1 if p > 0 else 0
-                strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
+                for i in range(0, together, STRIP_ROWS):
+                    strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, together - i)
+                    strip_of(strip, a, row_a, a_by_columns, first + i, p, rows, inner)
                 for j in range(0, n, COLUMNS_TOGETHER):
-                    some, at_c = min(COLUMNS_TOGETHER, n - j), advance(c, i * row_c + j)
+                    some = min(COLUMNS_TOGETHER, n - j)
                     at_b = advance(b, j * row_b + p if b_by_columns else p * row_b + j)
                     panels_of(panels, inner * PANEL_COLUMNS, at_b, row_b, b_by_columns, some, inner)
-                    for q in range(0, some, PANEL_COLUMNS):
-                        panel, columns = advance(panels, inner * q), min(PANEL_COLUMNS, some - q)
-                        tiles(advance(at_c, q), row_c, strip, panel, rows, columns, inner, add)
+                    columns_of(
+                        advance(c, first * row_c + j), row_c, strips, panels, together, some, inner, add
+                    )
 
     return product
 

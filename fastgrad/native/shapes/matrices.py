@@ -9,6 +9,7 @@ from fastgrad.native.contracts.frames.matrices import (
     BY_COLUMNS,
     BY_MATRICES,
     BY_ROWS,
+    FEW_STRIPS,
     LAID_OUT_PRODUCT,
     LARGE_PRODUCT,
     PANEL_COLUMNS,
@@ -343,7 +344,9 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.row_a = abs(row_a)
     f.a_by_columns = 1 if row_a < 0 else 0
     laid_out = is_laid_out(ta.dtype, ta.device, f.m, f.n, f.k)
-    f.b_in_panels = 1 if laid_out and f.m > STRIP_ROWS else 0  # shared by more tiles than a strip has
+    f.b_in_panels = (
+        1 if laid_out and f.m > FEW_STRIPS * STRIP_ROWS else 0
+    )  # shared by more tiles than a strip has
     f.laid_out = 1 if laid_out and not f.b_in_panels else 0
     shared = b
     if f.b_in_panels:

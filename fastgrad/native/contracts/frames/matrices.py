@@ -21,6 +21,8 @@ PANEL_COLUMNS = 32
 """Columns of a panel of a matrix that is laid out once for many tiles to read."""
 STRIP_ROWS = 128
 """Rows of the other operand that go through all panels while the cache holds them."""
+FEW_STRIPS = 2
+"""Strips that the second level of the cache holds, so that they share panels that are laid out as they are needed."""
 
 # out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
 # stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`), or both are laid out where
