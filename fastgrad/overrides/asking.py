@@ -124,6 +124,8 @@ class Overridable:
     It is equal to that function, and hashes like it.
     """
 
+    __name__: str
+
     def __init__(self, function: Any, name: str = "") -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -156,9 +158,10 @@ class Overridable:
         return repr(self.function)
 
     def __reduce__(self) -> Any:
-        home = sys.modules.get(self.function.__module__)
-        if getattr(home, self.function.__name__, None) is self:  # the name of the function itself means this
-            return self.function.__name__
+        if (
+            getattr(sys.modules.get(self.__module__), self.__name__, None) is self
+        ):  # the function's name means this
+            return self.__name__
         return _installed, (self.function,)
 
     def __copy__(self) -> Any:

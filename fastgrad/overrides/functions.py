@@ -18,6 +18,8 @@ from fastgrad.tensor.subclasses import disabled_torch_function
 
 _MODULES = ("nn.functional", "nn.init", "linalg", "fft", "special")
 _IN_LAYERS = "fastgrad.nn.modules."  # which call functions that they have imported by name
+_namespace: Callable[[ModuleType], dict[str, Any]] = vars(ModuleType)["__dict__"].__get__
+"""What a module has by itself; ``vars`` of one that imports names when they are asked for may import them all."""
 
 
 def public_functions() -> dict[Any, list[str]]:
@@ -63,7 +65,7 @@ def install() -> None:
                 asking[id(function)] = Overridable(function)
     for name, module in list(sys.modules.items()):
         inside = name.partition(".")[0] == "fastgrad"
-        known = vars(module) if isinstance(module, ModuleType) else None
+        known = _namespace(module) if isinstance(module, ModuleType) else None
         if known is None or (inside and not (name in _public_names() or name.startswith(_IN_LAYERS))):
             continue
         for key, value in list(known.items()):

@@ -268,6 +268,11 @@ def test_pickles_of_functions():
     for function in (fg.exp, fg.sum, fg.nn.functional.relu, fg.special.airy_ai, fg.nn.init.ones_):
         assert pickle.loads(pickle.dumps(function)) == function
         assert copy.deepcopy(function) == function
+    with (
+        logging(fg),
+        pytest.raises(pickle.PicklingError),
+    ):  # no name leads to operators that are compiled code
+        pickle.dumps(fg.Tensor.__add__)
 
 
 def test_keywords_that_come_late():
