@@ -138,14 +138,8 @@ def resolve_name(f: Any) -> str | None:
                 return f"{module.__name__}.{name}"
     for name in method_names():
         own = getattr(Tensor, name)
-        for shown, method in (
-            ((name, own),)
-            if callable(own)
-            else (
-                (f"{name}.__get__", own.__get__),
-                (f"{name}.__set__", own.__set__),
-            )
-        ):
+        methods = {"": own} if callable(own) else {".__get__": own.__get__, ".__set__": own.__set__}
+        for more, method in methods.items():
             if method == f:
-                return f"fastgrad.Tensor.{shown}"
-    return None
+                return f"fastgrad.Tensor.{name}{more}"
+    return resolve_name(INSTALLED[id(f)]) if id(f) in INSTALLED else None  # one of before `install`
