@@ -27,7 +27,7 @@ class AbsentType(type):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         raise AttributeError(f"{cls.__name__}.{name}: {cls.says}", name=name, obj=cls)
 
-    def __class_getitem__(cls, item: Any) -> Any:
+    def __getitem__(cls, item: Any) -> Any:
         return cls
 
 
@@ -48,7 +48,6 @@ def absent_class(path: str, name: str) -> type:
         "__module__": module,
         "__doc__": f"Absent: {says}.",
         "says": says,
-        "__class_getitem__": classmethod(lambda cls, item: cls),
     }
     return AbsentType(name, (base,), namespace)
 

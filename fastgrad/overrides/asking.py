@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
 from typing import Any
 
+from fastgrad import module_names
 from fastgrad.functions.argument_names import BETWEEN
 from fastgrad.nn.parameter import Parameter
 from fastgrad.tensor import Size, Tensor
@@ -17,7 +18,7 @@ from fastgrad.tensor.subclasses import disabled_torch_function
 _PLAIN = frozenset(
     (Tensor, Parameter, Size, int, float, bool, complex, str, bytes, type(None), slice, range, dict)
 )
-_SEQUENCES = (tuple, list)
+SEQUENCES = (tuple, list)
 _OF_DATA = ("tensor", "as_tensor", "asarray")  # whose lists are long, and hold numbers
 
 
@@ -45,7 +46,7 @@ class Everywhere:
 state, everywhere = State(), Everywhere()
 
 
-def overloaded(arguments: Iterable[Any], sequences: tuple[type, ...] = _SEQUENCES) -> list[Any]:
+def overloaded(arguments: Iterable[Any], sequences: tuple[type, ...] = SEQUENCES) -> list[Any]:
     """Those of arguments whose classes want to be asked, in the order in which they are: subclasses first.
 
     Arguments of the classes `sequences` are looked into.
@@ -61,15 +62,21 @@ def overloaded(arguments: Iterable[Any], sequences: tuple[type, ...] = _SEQUENCE
             kind = type(item)
             if kind not in _PLAIN and all(kind is not type(f) for f in found):
                 ask = getattr(kind, "__torch_function__", None)
-                if ask is not None and ask is not disabled_torch_function and not is_pytorchs(kind, ask):
+                if ask is not None and ask is not disabled_torch_function and not is_pytorchs(ask):
                     before = (k for k, f in enumerate(found) if issubclass(kind, type(f)))
                     found.insert(next(before, len(found)), item)
     return found
 
 
-def is_pytorchs(kind: type, function: Any) -> bool:
-    """Whether what a class has to say comes from PyTorch itself: of our functions it would call the same again."""
-    return not issubclass(kind, Tensor) and str(getattr(function, "__module__", "")).startswith("torch.")
+def is_pytorchs(function: Any) -> bool:
+    """Whether a function is PyTorch's own: what is asked does not know ours, what is called takes no tensors of ours.
+
+    Either would come back to ask, without end. Under the alias `fastgrad.as_torch`, nothing is.
+    """
+    owner = getattr(function, "__objclass__", function)  # methods that are compiled code name no module
+    return (
+        module_names.shown != "torch" and str(getattr(owner, "__module__", "")).partition(".")[0] == "torch"
+    )
 
 
 def modes_on() -> list[Any]:
@@ -117,10 +124,12 @@ class Overridable:
     It is equal to that function, and hashes like it.
     """
 
+    __name__: str
+
     def __init__(self, function: Any, name: str = "") -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self._sequences = () if function.__name__ in _OF_DATA else _SEQUENCES
+        self._sequences = () if function.__name__ in _OF_DATA else SEQUENCES
         self._method = name  # of `Tensor` that is overridden; nothing for functions of modules
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,9 +158,10 @@ class Overridable:
         return repr(self.function)
 
     def __reduce__(self) -> Any:
-        home = sys.modules.get(self.function.__module__)
-        if getattr(home, self.function.__name__, None) is self:  # the name of the function itself means this
-            return self.function.__name__
+        if (
+            getattr(sys.modules.get(self.__module__), self.__name__, None) is self
+        ):  # the function's name means this
+            return self.__name__
         return _installed, (self.function,)
 
     def __copy__(self) -> Any:

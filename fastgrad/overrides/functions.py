@@ -18,6 +18,8 @@ from fastgrad.tensor.subclasses import disabled_torch_function
 
 _MODULES = ("nn.functional", "nn.init", "linalg", "fft", "special")
 _IN_LAYERS = "fastgrad.nn.modules."  # which call functions that they have imported by name
+_namespace: Callable[[ModuleType], dict[str, Any]] = vars(ModuleType)["__dict__"].__get__
+"""What a module has by itself; ``vars`` of one that imports names when they are asked for may import them all."""
 
 
 def public_functions() -> dict[Any, list[str]]:
@@ -63,7 +65,7 @@ def install() -> None:
                 asking[id(function)] = Overridable(function)
     for name, module in list(sys.modules.items()):
         inside = name.partition(".")[0] == "fastgrad"
-        known = vars(module) if isinstance(module, ModuleType) else None
+        known = _namespace(module) if isinstance(module, ModuleType) else None
         if known is None or (inside and not (name in _public_names() or name.startswith(_IN_LAYERS))):
             continue
         for key, value in list(known.items()):
@@ -136,14 +138,8 @@ def resolve_name(f: Any) -> str | None:
                 return f"{module.__name__}.{name}"
     for name in method_names():
         own = getattr(Tensor, name)
-        for shown, method in (
-            ((name, own),)
-            if callable(own)
-            else (
-                (f"{name}.__get__", own.__get__),
-                (f"{name}.__set__", own.__set__),
-            )
-        ):
+        methods = {"": own} if callable(own) else {".__get__": own.__get__, ".__set__": own.__set__}
+        for more, method in methods.items():
             if method == f:
-                return f"fastgrad.Tensor.{shown}"
-    return None
+                return f"fastgrad.Tensor.{name}{more}"
+    return resolve_name(INSTALLED[id(f)]) if id(f) in INSTALLED else None  # one of before `install`

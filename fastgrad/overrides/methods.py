@@ -5,15 +5,21 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Iterable, Iterator
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType
 from typing import Any
 
-from fastgrad.overrides.asking import Overridable, ask, everywhere, modes_on, overloaded
+from fastgrad.overrides.asking import (
+    SEQUENCES,
+    Overridable,
+    ask,
+    everywhere,
+    is_pytorchs,
+    modes_on,
+    overloaded,
+)
 from fastgrad.overrides.modes import DisableTorchFunctionSubclass
 from fastgrad.tensor import Size, Tensor
 
 _lock = threading.RLock()
-_SEQUENCES = (tuple, list)
 _OF_OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
     "pow": "pow", "matmul": "matmul",
@@ -166,24 +172,17 @@ def converted(result: Any, kind: type) -> Any:
     """The result of a call, with tensors as those of a subclass."""
     if isinstance(result, Tensor):
         return result if isinstance(result, kind) else result.as_subclass(kind)
-    if isinstance(result, _SEQUENCES) and type(result) is not Size:
+    if isinstance(result, SEQUENCES) and type(result) is not Size:
         items = [converted(item, kind) for item in result]
         return result._make(items) if hasattr(result, "_make") else type(result)(items)
     return result
-
-
-def _is_pytorchs(func: Any) -> bool:
-    """Whether PyTorch asks, for a function of its own, which does not take our tensors."""
-    if isinstance(func, FunctionType):
-        return str(func.__globals__.get("__name__", "")).startswith("torch.")
-    return isinstance(func, (BuiltinFunctionType, MethodDescriptorType))
 
 
 def by_default(
     kind: type, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
     """What `Tensor.__torch_function__` does: the call, with results of the subclass."""
-    if not all(issubclass(kind, t) for t in types) or _is_pytorchs(func):
+    if not all(issubclass(kind, t) for t in types) or is_pytorchs(func):
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))

@@ -252,6 +252,15 @@ else:
 """)
 
 
+def test_a_subclass_of_tensor_imports_no_more_than_it_needs():
+    under_alias("""
+import sys, torch, torch.nn
+class Sub(torch.Tensor): pass
+assert type(torch.exp(torch.ones(1).as_subclass(Sub))) is Sub
+assert not {"fastgrad.distributed", "fastgrad.distributions", "fastgrad.optim"} & set(sys.modules)
+""")
+
+
 def test_notebooks_show_modules_and_tensors_under_the_alias():
     under_alias("""
 import torch

@@ -44,9 +44,6 @@ def test_compiled_programs_print_the_same(tmp_path):
     assert printed[0] == printed[1]
 
 
-def test_hardly_anything_is_missing_for_them():
+def test_nothing_is_missing_for_them():
     done = started(*ALIAS, "--check", FOLDER)
-    missing = {line.split(": ")[1] for line in done.stdout.splitlines() if ".py:" in line}
-    assert missing <= {"torch.nn.parallel.DistributedDataParallel"}, (
-        done.stdout
-    )  # used with several processes alone
+    assert done.returncode == 0, done.stdout

@@ -11,13 +11,15 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import overrides
-from fastgrad.overrides.asking import Overridable
+from fastgrad.overrides.asking import Overridable, original
 
 
 @pytest.fixture(params=["fastgrad", pytest.param("torch", marks=pytest.mark.parity)])
 def lib(request: pytest.FixtureRequest) -> ModuleType:
     module = pytest.importorskip(request.param)
     importlib.import_module(f"{request.param}.overrides")
+    if module is fg:
+        overrides.install()
     return module
 
 
@@ -234,6 +236,12 @@ def test_names_of_functions(lib: ModuleType):
     assert lib.add in found[lib]
 
 
+def test_names_of_functions_that_were_imported_before():
+    relu = fg.nn.functional.relu
+    for function in (relu, original(relu)):
+        assert overrides.resolve_name(function) == "fastgrad.nn.functional.relu"
+
+
 def test_what_no_function_is():
     with pytest.raises(TypeError, match=r"no implementation found for .*len"):
         overrides.handle_torch_function(len, (fg.ones(1),), fg.ones(1))
@@ -246,15 +254,14 @@ def test_functions_that_a_program_imported_before():
     import sys
 
     module = ModuleType("a_program")
-    original = fg.exp.function if isinstance(fg.exp, Overridable) else fg.exp
-    module.exp = original
+    module.exp = function = original(fg.exp)
     sys.modules["a_program"] = module
     try:
         overrides.install.cache_clear()
         overrides.install()
-        assert isinstance(module.exp, Overridable) or module.exp is original
-        assert fg.exp == original
-        assert {fg.exp: 1}[original] == {original: 1}[fg.exp] == 1
+        assert isinstance(module.exp, Overridable) or module.exp is function
+        assert fg.exp == function
+        assert {fg.exp: 1}[function] == {function: 1}[fg.exp] == 1
         assert fg.exp != fg.log
     finally:
         del sys.modules["a_program"]
@@ -268,6 +275,11 @@ def test_pickles_of_functions():
     for function in (fg.exp, fg.sum, fg.nn.functional.relu, fg.special.airy_ai, fg.nn.init.ones_):
         assert pickle.loads(pickle.dumps(function)) == function
         assert copy.deepcopy(function) == function
+    with (
+        logging(fg),
+        pytest.raises(pickle.PicklingError),
+    ):  # no name leads to operators that are compiled code
+        pickle.dumps(fg.Tensor.__add__)
 
 
 def test_keywords_that_come_late():

@@ -365,6 +365,22 @@ def test_tensors_of_pytorch_are_not_asked():
             lambda: torch.add(other, ours),  # noqa: B023
             lambda: torch.nn.functional.relu(ours),
             lambda: torch.nn.functional.softmax(ours, 0),
+            lambda: torch.ones(2).__setitem__(0, ours),
+            lambda: torch.ones(2).__getitem__((ours,)),
+            lambda: torch.ops.aten.add(ours, other),  # noqa: B023
         ):
             with pytest.raises(TypeError):
                 call()
+
+
+@pytest.mark.parity
+def test_what_pytorch_says_for_our_classes_is_not_asked():
+    torch = pytest.importorskip("torch")
+    functions = (
+        torch.nn.Parameter.__torch_function__,
+        torch.Tensor.__torch_function__,
+        classmethod(torch.Tensor.__torch_function__.__func__),
+    )
+    for function in functions:
+        kind = type("Theirs", (fg.Tensor,), {"__torch_function__": function})
+        assert kinds(made(fg, kind) + 1, fg.exp(made(fg, kind))) == ["Tensor", "Tensor"]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from fastgrad.as_torch.locations import places
+import fastgrad as fg
 
 __all__ = [
     "Attribute",
@@ -151,7 +151,7 @@ _plain_isinstance: Callable[[Any, Any], bool] = builtins.isinstance
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A future with the result of a call, which has been made."""
-    future = places("futures")[0].Future()
+    future = fg.futures.Future()
     future.set_result(func(*args, **kwargs))
     return future
 

@@ -116,8 +116,7 @@ class _CallSignature:
             raise AttributeError("__signature__")
         import inspect
 
-        kinds = {"args": inspect.Parameter.VAR_POSITIONAL, "kwargs": inspect.Parameter.VAR_KEYWORD}
-        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds.items()])
+        return inspect.signature(lambda *args, **kwargs: None)
 
 
 class Module(HookMethods, StateMethods, ConvertMethods, TraverseMethods, ModuleBase):
