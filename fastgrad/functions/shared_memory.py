@@ -49,6 +49,8 @@ class Block:
     ------
     OSError
         If it cannot be mapped.
+    ValueError
+        If the file is shorter: reading behind its end would end the process.
     """
 
     __slots__ = ("__weakref__", "address", "descriptor", "nbytes")
@@ -57,6 +59,8 @@ class Block:
         self.address = 0
         self.nbytes = nbytes
         self.descriptor = descriptor
+        if os.fstat(descriptor).st_size < nbytes:
+            raise ValueError(f"a file of {os.fstat(descriptor).st_size} bytes cannot hold a block of {nbytes}")
         access = mmap.PROT_READ | mmap.PROT_WRITE
         address = _mmap(None, nbytes, access, mmap.MAP_SHARED | mmap.MAP_POPULATE, descriptor, 0)
         if address == _FAILED:

@@ -17,7 +17,9 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import multiprocessing as mp
+from fastgrad.functions.shared_memory import Block
 from fastgrad.multiprocessing import reductions
+from tests.utils.test_data_workers import alive
 
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -210,6 +212,15 @@ def test_what_cannot_be_sent():
     there.close()
 
 
+def test_blocks_lie_within_their_files():
+    descriptor = os.memfd_create("short")
+    os.ftruncate(descriptor, 8)
+    with pytest.raises(ValueError, match="a file of 8 bytes cannot hold a block of 4096"):
+        Block(descriptor, 4096)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)  # the block took it over
+
+
 def test_other_pickles_hold_the_elements():
     x = fg.arange(3).share_memory_()
     copy = pickle.loads(pickle.dumps(x))
@@ -285,14 +296,6 @@ def wait(index, main):
 if __name__ == "__main__":
     multiprocessing.start_processes(wait, (0,), nprocs=2, start_method="fork")
 """
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -197,6 +197,7 @@ class DataLoader(Generic[_T_co]):
         if not self.num_workers:
             drawn_seed(self.generator)  # as with workers, so that the order of samples is the same
             return _made_here(self)
+        _check_processes(self.num_workers, self.timeout, self.prefetch_factor, self.persistent_workers)
         from fastgrad.utils.data.processes import WorkerBatches
 
         workers = self._workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import selectors
@@ -22,7 +23,22 @@ if TYPE_CHECKING:
 
 _BOTH = selectors.EVENT_READ | selectors.EVENT_WRITE
 _PATIENCE = 5.0
-"""How many seconds a worker has to end by itself, and again after SIGTERM."""
+"""How many seconds a worker has to end by itself, and again after SIGTERM; after as many without a message the loader
+looks whether all are alive: processes that a worker forked hold its connection open when it is gone."""
+
+
+@contextlib.contextmanager
+def _interrupts_held(context: Any) -> Iterator[set[int]]:
+    """Let Ctrl-C wait, which a worker gets as well, until that can answer it; gives the signals blocked before.
+
+    Only while forking: other ways to start take long, or share a process that would keep what is blocked.
+    """
+    held = {signal.SIGINT} if context.get_start_method() == "fork" else set()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, held)
+    try:
+        yield mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 class Worker:
@@ -41,14 +57,16 @@ class Worker:
         self.tasks = 0
         self.active = True
         self.channel, there = connected()
-        self.process = context.Process(target=work, args=(there, job), daemon=True)
         try:
-            self.process.start()
+            with (
+                there,
+                _interrupts_held(context) as mask,
+            ):  # it is the worker's alone: with it goes the connection
+                self.process = context.Process(target=work, args=(there, job, mask), daemon=True)
+                self.process.start()
         except BaseException:
             self.channel.close()
             raise
-        finally:
-            there.close()  # it is the worker's alone: with it goes the connection
 
     def obituary(self, of: int) -> str:
         """What to say of a worker that has died, of so many."""
@@ -72,7 +90,8 @@ def _stop(workers: list[Worker], owner: int) -> None:
     if os.getpid() != owner:
         return
     for worker in workers:
-        worker.channel.close()
+        with contextlib.suppress(OSError):  # the program may have closed it: the others have to be
+            worker.channel.close()
     end = time.monotonic() + _PATIENCE
     for worker in workers:
         worker.process.join(max(0.0, end - time.monotonic()))
@@ -137,7 +156,8 @@ class WorkerBatches:
             worker.tasks, worker.active = 0, True
         self._most = (loader.prefetch_factor or 2) * self._n
         for _ in range(self._most):
-            self._dispatch()
+            if not self._dispatch():
+                break
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -168,15 +188,15 @@ class WorkerBatches:
             self._stop()
         raise StopIteration
 
-    def _dispatch(self) -> None:
-        """Give the next task to the worker whose turn it is, if there are both."""
+    def _dispatch(self) -> bool:
+        """Give the next task to the worker whose turn it is; False if there are not both."""
         worker = self._free()
         if worker is None:
-            return
+            return False
         try:
             index = next(self._numbers)
         except StopIteration:
-            return
+            return False
         parts = packed(index)
         self._owners[self._sent] = worker
         worker.tasks += 1
@@ -185,7 +205,11 @@ class WorkerBatches:
                 self._receive(None, sending_to=worker)
         except ConnectionError:
             self._bury(worker)
+        except BaseException:  # the task may be on its way or not
+            self._end()
+            raise
         self._sent += 1
+        return True
 
     def _free(self) -> Worker | None:
         active = sum(worker.active for worker in self._workers)
@@ -217,14 +241,18 @@ class WorkerBatches:
         if sending_to is not None:
             self._selector.modify(sending_to.channel.end, _BOTH, sending_to)
         try:
-            for key, events in self._selector.select(timeout):
+            found = self._selector.select(_PATIENCE if timeout is None else min(timeout, _PATIENCE))
+            for worker in () if found else self._workers:
+                if not worker.process.is_alive():
+                    self._bury(worker)
+            for key, events in found:
                 worker = key.data
                 if events & selectors.EVENT_READ and (
                     not self._take(worker) or key.fileobj == worker.process.sentinel
                 ):
                     self._bury(worker)
         except BaseException:  # of a message that was being read nobody knows how far it got
-            self._stop()
+            self._end()
             raise
         if sending_to is not None:
             self._selector.modify(sending_to.channel.end, selectors.EVENT_READ, sending_to)
@@ -243,7 +271,11 @@ class WorkerBatches:
 
     def _bury(self, worker: Worker) -> None:
         text = worker.obituary(self._n)
+        self._end()
+        raise RuntimeError(text)
+
+    def _end(self) -> None:
+        """End the pass and the workers."""
         self._owners.clear()
         self._answers.clear()
         self._stop()
-        raise RuntimeError(text)

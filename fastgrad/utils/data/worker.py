@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 import random
+import signal
 import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,10 +89,11 @@ def seed_all(job: Job) -> None:
     np.random.seed(np.random.SeedSequence(words).generate_state(4))  # noqa: NPY002 - for data sets that draw from it
 
 
-def work(end: socket.socket, job: Job) -> None:
-    """Answer tasks until the loader is gone; the target of a process."""
+def work(end: socket.socket, job: Job, mask: Iterable[int]) -> None:
+    """Answer tasks until the loader is gone; the target of a process, with the signals that it does not take."""
     channel = Channel(end)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         set_num_threads(1)
         seed_all(job)
         info.current = info.WorkerInfo(job.number, job.num_workers, job.seed, job.recipe.dataset)
