@@ -115,7 +115,7 @@ def gather_object(
     found = need_group("gather_object", group)
     if found is None:
         return
-    root = root_of("gather_object", found, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
+    root = root_of("gather_object", found, "dst", dst, group_dst, default=0)
     here = found.rank() == root
     if here:
         _need_list("gather_object", "object_gather_list", object_gather_list, found.size())
@@ -155,9 +155,7 @@ def broadcast_object_list(
     found = need_group("broadcast_object_list", group)
     if found is None:
         return
-    root = root_of(
-        "broadcast_object_list", found, "src", 0 if src is None and group_src is None else src, group_src
-    )
+    root = root_of("broadcast_object_list", found, "src", src, group_src, default=0)
     _need_list("broadcast_object_list", "object_list", object_list)
     here = found.rank() == root
     packed = [_packed("broadcast_object_list", obj) for obj in object_list] if here else []
@@ -193,7 +191,7 @@ def scatter_object_list(
     found = need_group(call, group)
     if found is None:
         return
-    root = root_of(call, found, "src", 0 if src is None and group_src is None else src, group_src)
+    root = root_of(call, found, "src", src, group_src, default=0)
     if not _need_list(call, "scatter_object_output_list", scatter_object_output_list):
         raise ValueError(
             f"{call}(): Expected argument scatter_object_output_list to be a list of size at least 1."

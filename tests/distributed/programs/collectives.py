@@ -28,6 +28,11 @@ for dtype in (fg.float32, fg.float16, fg.bfloat16, fg.int32):
         x = full(rank + 1, dtype)
         dist.all_reduce(x, op)
         assert x.tolist() == [expected] * 3, (dtype, op, x)
+for dtype in (fg.int8, fg.int16, fg.int32, fg.int64):  # all but the first rank's are negative
+    for op, expected in ((R.MIN, 1 - n if n > 1 else 1), (R.MAX, 1)):
+        x = full(-rank or 1, dtype)
+        dist.all_reduce(x, op)
+        assert x.tolist() == [expected] * 3, (dtype, op, x)
 for dtype in (fg.float64, fg.float16, fg.bfloat16):
     x = full(mine, dtype)
     dist.all_reduce(x, R.AVG)
@@ -103,6 +108,31 @@ if n > 1:
     )
     assert all(w.wait() for w in works) and x.tolist() == [other[1] + 1.0] * 3
     assert works[0].source_rank() == other[1]
+
+
+class Longer(fg.Tensor):
+    """Says other things of itself than are true."""
+
+    def numel(self):
+        return 1000
+
+    def detach(self):
+        return fg.ones(1000)
+
+    def is_contiguous(self):
+        return True
+
+    @property
+    def dtype(self):
+        return fg.float64
+
+
+x = full(mine)
+dist.all_reduce(x.as_subclass(Longer) if rank == 0 else x)
+assert x.tolist() == [total] * 3
+x = fg.zeros(n, 3)
+dist.all_gather_into_tensor(x.as_subclass(Longer), full(mine).as_subclass(Longer))
+assert x[:, 0].tolist() == [k + 1.0 for k in range(n)]
 
 # later
 first, second = full(mine), full(mine * 10)
