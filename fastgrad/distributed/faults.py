@@ -14,11 +14,11 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from traceback import format_exception
+from traceback import format_exception, format_exception_only
 from types import TracebackType
 from typing import Any
 
-from fastgrad.distributed.transport import DistBackendError, mpi
+from fastgrad.distributed.transport import DistBackendError, is_usable, mpi
 
 TAG = 1
 FAREWELL = 10.0
@@ -158,7 +158,6 @@ class Farewell:
         self.watch, self.groups = watch, groups
         self.previous = sys.excepthook
         self.over = False
-        self.process = os.getpid()
         sys.excepthook = self.uncaught
         atexit.register(self.leave)
 
@@ -174,14 +173,14 @@ class Farewell:
         if not usual:
             self.previous(kind, error, traceback)
         sys.stderr.flush()
-        if not self.over and os.getpid() == self.process:
+        if not self.over and is_usable():
             self.watch.broken = True
-            self.watch.tell("failed", f"{kind.__name__}: {error}"[:2000])
+            self.watch.tell("failed", "".join(format_exception_only(kind, error)).strip()[:2000])
 
     def leave(self) -> None:
         """The program ends: wait for calls that nobody waited for, and for the others; see that all end."""
         self.release()
-        if os.getpid() != self.process:  # a forked child
+        if not is_usable():  # as in a forked child
             return
         if not self.watch.broken:
             try:

@@ -60,6 +60,8 @@ def mpi() -> Any:
         if ours:
             mpi4py.rc.finalize = False
         from mpi4py import MPI
+
+        owner()
     except ImportError as error:
         raise RuntimeError(
             "fastgrad.distributed needs mpi4py and an MPI; install both with\n"
@@ -67,13 +69,35 @@ def mpi() -> Any:
             f"(the import said: {error})"
         ) from error
     if ours:
-        atexit.register(_finalize, MPI, os.getpid())
+        atexit.register(_finalize)
     return MPI
 
 
-def _finalize(found: Any, process: int) -> None:
-    if os.getpid() == process and not found.Is_finalized():
-        found.Finalize()
+@cache
+def owner() -> int:
+    """The process that started MPI. A forked child shares its connections, and would speak in its name."""
+    return os.getpid()
+
+
+def is_usable() -> bool:
+    """Whether this process may call MPI."""
+    return os.getpid() == owner() and not mpi().Is_finalized()
+
+
+def need_usable(call: str) -> None:
+    """Raise where a call of MPI would end the process, or disturb that of another one."""
+    if not is_usable():
+        raise DistError(
+            f"{call}(): MPI has been finalized; call destroy_process_group() before, and nothing afterwards"
+            if os.getpid() == owner()
+            else f"{call}(): this process was forked from a rank, and must not use its connections; make the call in "
+            "the rank itself"
+        )
+
+
+def _finalize() -> None:
+    if is_usable():
+        mpi().Finalize()
 
 
 # --- halves ------------------------------------------------------------------------------------------------------

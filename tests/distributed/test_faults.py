@@ -97,6 +97,8 @@ def goes_wrong(case: str, n: int = 2) -> str:
             ["LookupError: in the hook\nin communication hook mine, bucket 0", "rank 1 failed: LookupError"],
         ),
         ("W1", "caught", [f"{DOES_NOT_MATCH} all_reduce(", "rank 1 called barrier()"]),
+        ("W2", "says_nothing", ["cannot be completed: rank 1 failed: SilentError: <exception str() failed>"]),
+        ("W2", "finalized", ["all_reduce(): MPI has been finalized"]),
         ("W6", "busy", ["LookupError: of this rank"]),
         ("W6", "tries_again", ["rank 0: the default group cannot be used any more", "rank 1 went on"]),
     ],

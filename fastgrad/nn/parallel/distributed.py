@@ -15,7 +15,7 @@ from fastgrad.distributed.buckets import (
     BuiltinCommHookType,
     need_comm_hook,
 )
-from fastgrad.distributed.groups import need_group
+from fastgrad.distributed.groups import need_member
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.shape import cat
 from fastgrad.native.build.loader import TensorBase
@@ -129,9 +129,7 @@ class DistributedDataParallel(Module):
             skip_all_reduce_unused_params=skip_all_reduce_unused_params or None,
             batched_grad_copy=batched_grad_copy or None,
         )
-        self.process_group = need_group("DistributedDataParallel", process_group)
-        if self.process_group is None:
-            raise ValueError("DistributedDataParallel: this process is no member of 'process_group'")
+        self.process_group = need_member("DistributedDataParallel", process_group)
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         named = _trained(module, ignored)
         _need_cpu(module, device_ids, output_device)

@@ -1,5 +1,7 @@
 """Every collective, on any number of ranks: each result follows from the ranks."""
 
+import threading
+
 import numpy as np
 
 import fastgrad as fg
@@ -142,6 +144,28 @@ assert doubled.wait().tolist() == [total * 20] * 3
 assert works[0].is_completed() or works[0].wait()
 assert works[0].is_success() and works[0].result()[0] is first and first.tolist() == [total] * 3
 assert dist.barrier() is None
+
+# from several threads
+x, failed = fg.ones(100_000), []
+
+
+def look(work):
+    try:
+        while not work.is_completed():
+            pass
+        work.wait()
+    except Exception as error:
+        failed.append(error)
+
+
+for _ in range(20):
+    works = [dist.all_reduce(x, R.MAX, async_op=True) for _ in range(3)]
+    threads = [threading.Thread(target=look, args=(w,)) for w in works * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+assert not failed, failed
 
 # objects
 found = [None] * n
