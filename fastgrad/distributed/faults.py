@@ -9,7 +9,9 @@ nobody caught), that it *left* (its process or process group ended, after so man
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import re
 import socket
 import sys
 import time
@@ -136,8 +138,28 @@ def meet(world: Any, seconds: float) -> None:
         time.sleep(0.0001)
 
 
+def unname_shared_memory() -> None:
+    """Take the name from the memory that the ranks of this machine share, once all of them have it.
+
+    It is gone with the last of them then. MPICH 5 keeps the name until MPI ends, and so for ever if ranks are killed.
+    Names are those by which the kernel knows memory of this process, so that nothing of other programs is touched.
+    """
+    with contextlib.suppress(OSError):
+        for name in segments():
+            with contextlib.suppress(FileNotFoundError):  # another rank was faster
+                os.unlink(name)
+
+
+def segments() -> set[str]:
+    """The files in which MPICH shares memory between the ranks of this machine, as far as they have names."""
+    with open("/proc/self/maps") as file:
+        paths = [line.split(maxsplit=5)[-1].rstrip("\n") for line in file]
+    return {path for path in paths if re.fullmatch(r"/dev/shm/mpich_shm_[0-9a-f]+_[0-9]+", path)}
+
+
 def end_all() -> None:
     """End the processes of all ranks at once."""
+    unname_shared_memory()
     sys.stdout.flush()
     sys.stderr.flush()
     mpi().COMM_WORLD.Abort(1)

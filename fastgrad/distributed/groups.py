@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from fastgrad.distributed.faults import Farewell, Watch, meet
+from fastgrad.distributed.faults import Farewell, Watch, meet, unname_shared_memory
 from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.distributed.work import Collective, Work, need_timeout
 from fastgrad.functions.arguments import need_type
@@ -233,6 +233,7 @@ def init_process_group(
     _compare("rank", rank, "RANK", world.Get_rank())
     _compare("world_size", world_size, "WORLD_SIZE", world.Get_size())
     meet(world, limit.total_seconds())
+    unname_shared_memory()
     _state.epoch += 1
     watch = Watch(world, _state.epoch)
     ranks = tuple(range(watch.size))

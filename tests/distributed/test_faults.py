@@ -119,6 +119,13 @@ def test_four_ranks(case: str):
     assert "rank 3 did not come" in said if case == "late" else "rank 3 failed" in said
 
 
+def test_w8_no_file_stays_of_shared_memory():
+    said = goes_wrong("early")
+    names = set(re.findall(r"/dev/shm/\w+", said))
+    assert names or sys.platform != "linux"
+    assert not any(Path(name).exists() for name in names)
+
+
 def test_without_the_launcher():
     """mpiexec itself ends all ranks when one dies."""
     done = subprocess.run(

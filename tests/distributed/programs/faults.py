@@ -13,11 +13,14 @@ from fastgrad.distributed import faults
 from fastgrad.nn.parallel import DistributedDataParallel
 
 case = sys.argv[1]
+if case == "early":
+    print(f"shares: {faults.segments()}\n", end="", flush=True)
 if case == "early" and os.environ["RANK"] == "1":
     raise LookupError("before the group")
 if case == "absent" and os.environ["RANK"] == "1":
     sys.exit()
 dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+assert not faults.segments()  # nothing will stay when ranks are killed
 rank, n = dist.get_rank(), dist.get_world_size()
 last = rank == n - 1
 x = fg.ones(4)
