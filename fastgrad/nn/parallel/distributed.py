@@ -18,9 +18,8 @@ from fastgrad.distributed.buckets import (
 from fastgrad.distributed.groups import need_member
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.shape import cat
-from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.module import Module
-from fastgrad.nn.modules.pytree import children, is_container
+from fastgrad.nn.modules.pytree import tensors_in
 from fastgrad.nn.parallel.reducer import Reducer
 
 BUILTIN = {
@@ -165,7 +164,7 @@ class DistributedDataParallel(Module):
         output = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = recorded and self.require_backward_grad_sync
         if self.require_forward_param_sync:
-            self.reducer.prepare(list(_tensors(output)))
+            self.reducer.prepare(list(tensors_in(output)))
         return output
 
     @contextmanager
@@ -292,15 +291,6 @@ def _need_cpu(module: Any, device_ids: Any, output_device: Any) -> None:
             raise NotImplementedError(
                 f"DistributedDataParallel: {name} lies on {tensor.device}; the backend mpi reduces gradients on the CPU"
             )
-
-
-def _tensors(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[Any]:
-    """The tensors in what a module gave."""
-    if isinstance(value, TensorBase):
-        yield value
-    elif is_container(value) and id(value) not in seen:
-        for child in children(value):
-            yield from _tensors(child, seen | {id(value)})
 
 
 def broadcast_coalesced(tensors: Sequence[Any], group: Any) -> None:
