@@ -47,7 +47,7 @@ class Future(Generic[T]):
         self._done = False
         self._value: Any = None
         self._exception: BaseException | None = None
-        self._callbacks: list[Callable[[Future[T]], Any]] = []
+        self._callbacks: list[Callable[[Future[T]], _Calls | None]] = []
         self._source: Source | None = None
 
     @classmethod
@@ -128,6 +128,10 @@ class Future(Generic[T]):
         self._finish(None, result)
 
     def _finish(self, value: Any, exception: BaseException | None) -> None:
+        _run(self._settle(value, exception))
+
+    def _settle(self, value: Any, exception: BaseException | None) -> _Calls:
+        """Keep the result; returns the calls that are due then, the last one first."""
         with self._lock:
             if self._done:
                 raise RuntimeError(
@@ -139,15 +143,14 @@ class Future(Generic[T]):
             if self._event is not None:
                 self._event.set()
         self._source = None
-        for callback in callbacks:
-            callback(self)
+        return [(self, callback) for callback in reversed(callbacks)]
 
-    def _when_done(self, callback: Callable[[Future[T]], Any]) -> None:
+    def _when_done(self, callback: Callable[[Future[T]], _Calls | None]) -> None:
         with self._lock:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        _run([(self, callback)])
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
         """A future of what a function makes of this one.
@@ -167,23 +170,19 @@ class Future(Generic[T]):
         TypeError
             If `callback` cannot be called.
         """
-        if not callable(callback):
-            raise TypeError(
-                f"Future.then(): argument 'callback' must be callable, not {type(callback).__name__}"
-            )
+        _need_callable("Future.then", callback)
         out: Future[Any] = Future()
         out._source = self._source
 
-        def run(done: Future[T]) -> None:
+        def run(done: Future[T]) -> _Calls:
             try:
                 result = callback(done)
             except Exception as error:  # noqa: BLE001 - whoever waits for the result gets it
                 text = f"Got the following error when running the callback: {type(error).__name__}: {error}"
                 failure = RuntimeError(text)
                 failure.__cause__ = error
-                out.set_exception(failure)
-            else:
-                out.set_result(result)
+                return out._settle(None, failure)
+            return out._settle(result, None)
 
         self._when_done(run)
         return out
@@ -196,10 +195,7 @@ class Future(Generic[T]):
         TypeError
             If `callback` cannot be called.
         """
-        if not callable(callback):
-            raise TypeError(
-                f"Future.add_done_callback(): argument 'callback' must be callable, not {type(callback).__name__}"
-            )
+        _need_callable("Future.add_done_callback", callback)
 
         def run(done: Future[T]) -> None:
             try:
@@ -208,6 +204,21 @@ class Future(Generic[T]):
                 logging.getLogger(__name__).exception("a callback of a Future raised")
 
         self._when_done(run)
+
+
+_Calls = list[tuple[Future[Any], Callable[[Future[Any]], Any]]]
+
+
+def _run(waiting: _Calls) -> None:
+    """Make calls, and those that become due by each of them before the next: chains may be longer than a stack."""
+    while waiting:
+        done, callback = waiting.pop()
+        waiting += callback(done) or ()
+
+
+def _need_callable(name: str, callback: Any) -> None:
+    if not callable(callback):
+        raise TypeError(f"{name}(): argument 'callback' must be callable, not {type(callback).__name__}")
 
 
 class _All:
@@ -261,14 +272,13 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
     lock, left = threading.Lock(), [len(found)]
     ended: list[Future[Any]] = []
 
-    def one_more(done: Future[Any]) -> None:
+    def one_more(done: Future[Any]) -> _Calls | None:
         with lock:
             left[0] -= 1
             ends = not ended and (not left[0] or done._exception is not None)
             if ends:
                 ended.append(done)
-        if ends:
-            out._finish(None if done._exception else found, done._exception)
+        return out._settle(None if done._exception else found, done._exception) if ends else None
 
     if not found:
         out.set_result(found)

@@ -61,8 +61,12 @@ def facts(tensor: Any, *more: Any) -> tuple[Any, ...]:
     return (str(tensor.dtype).rpartition(".")[2], f"{tensor.numel()} elements", *more)
 
 
-def root_of(call: str, group: ProcessGroup, argument: str, rank: Any, group_rank: Any) -> int:
-    """The number in a group of the rank that a call names, either among all or in the group."""
+def root_of(
+    call: str, group: ProcessGroup, argument: str, rank: Any, group_rank: Any, default: int | None = None
+) -> int:
+    """The number in a group of the rank that a call names, either among all, which has a default, or in the group."""
+    if rank is None and group_rank is None:
+        rank = default
     if rank is not None and group_rank is not None:
         raise ValueError(f"{call}(): Can't specify both group_{argument} and {argument}")
     value, name = (rank, argument) if group_rank is None else (group_rank, f"group_{argument}")
@@ -79,14 +83,14 @@ def root_of(call: str, group: ProcessGroup, argument: str, rank: Any, group_rank
 
 def alike(call: str, argument: str, tensors: Sequence[Any], like: Any) -> list[np.ndarray]:
     """The memory of tensors that must be of one size and dtype."""
-    for k, t in enumerate(tensors):
-        need_sendable(call, t, f"{argument}[{k}]")
+    found = [need_sendable(call, t, f"{argument}[{k}]") for k, t in enumerate(tensors)]
+    for k, t in enumerate(found):
         if t.dtype != like.dtype or t.numel() != like.numel():
             raise ValueError(
                 f"{call}(): '{argument}[{k}]' has {t.numel()} elements of {t.dtype}, but {like.numel()} of "
                 f"{like.dtype} are expected; all tensors of a call must have the same size and dtype"
             )
-    return [memory(t) for t in tensors]
+    return [memory(t) for t in found]
 
 
 def one_for_each(call: str, argument: str, tensors: Any, n: int) -> list[Any]:
@@ -109,7 +113,7 @@ def average(op: Any, tensor: Any, group: ProcessGroup) -> None:
     """Divide by the number of ranks, if that is what the operation is."""
     if op is ReduceOp.AVG:
         with no_grad():
-            tensor.detach().div_(group.size())
+            tensor.div_(group.size())
 
 
 def need_times(call: str, long: str, a: Any, short: str, b: Any, n: int) -> None:

@@ -66,14 +66,14 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     found = need_group("all_reduce", group)
     if found is None:
         return None
-    data = memory(need_sendable("all_reduce", tensor))
-    function = operation("all_reduce", op, tensor.dtype)
+    plain = need_sendable("all_reduce", tensor)
+    data, function = memory(plain), operation("all_reduce", op, plain.dtype)
 
     def begin() -> Any:
-        average(op, tensor, found)
+        average(op, plain, found)
         return found.comm.Iallreduce(mpi().IN_PLACE, data, op=function)
 
-    return run(found, "all_reduce", facts(tensor, op.name), begin, async_op, [tensor])
+    return run(found, "all_reduce", facts(plain, op.name), begin, async_op, [tensor])
 
 
 def reduce(
@@ -101,17 +101,17 @@ def reduce(
     if found is None:
         return None
     root = root_of("reduce", found, "dst", dst, group_dst)
-    data = memory(need_sendable("reduce", tensor))
-    function = operation("reduce", op, tensor.dtype)
+    plain = need_sendable("reduce", tensor)
+    data, function = memory(plain), operation("reduce", op, plain.dtype)
     here = found.rank() == root
 
     def begin() -> Any:
-        average(op, tensor, found)
+        average(op, plain, found)
         if here:
             return found.comm.Ireduce(mpi().IN_PLACE, data, op=function, root=root)
         return found.comm.Ireduce(data, None, op=function, root=root)
 
-    equal = facts(tensor, op.name, f"dst={found.ranks[root]}")
+    equal = facts(plain, op.name, f"dst={found.ranks[root]}")
     return run(found, "reduce", equal, begin, async_op, [tensor], changes=here)
 
 
@@ -136,10 +136,9 @@ def reduce_scatter_tensor(
     found = need_group(call, group)
     if found is None:
         return None
-    need_sendable(call, output, "output")
-    need_sendable(call, input, "input")
-    need_times(call, "input", input, "output", output, found.size())
-    return _reduce_scatter(call, found, output, apart(memory(input), memory(output)), op, async_op)
+    plain, given = need_sendable(call, output, "output"), need_sendable(call, input, "input")
+    need_times(call, "input", given, "output", plain, found.size())
+    return _reduce_scatter(call, found, output, plain, apart(memory(given), memory(plain)), op, async_op)
 
 
 def reduce_scatter(
@@ -163,25 +162,25 @@ def reduce_scatter(
     found = need_group(call, group)
     if found is None:
         return None
-    need_sendable(call, output, "output")
+    plain = need_sendable(call, output, "output")
     given = one_for_each(call, "input_list", input_list, found.size())
-    data = np.concatenate(alike(call, "input_list", given, output))
-    return _reduce_scatter(call, found, output, data, op, async_op)
+    data = np.concatenate(alike(call, "input_list", given, plain))
+    return _reduce_scatter(call, found, output, plain, data, op, async_op)
 
 
 def _reduce_scatter(
-    call: str, group: ProcessGroup, output: Any, data: np.ndarray, op: Any, async_op: bool
+    call: str, group: ProcessGroup, output: Any, plain: Any, data: np.ndarray, op: Any, async_op: bool
 ) -> Work | None:
-    function = operation(call, op, output.dtype)
-    target = memory(output)
+    function = operation(call, op, plain.dtype)
+    target = memory(plain)
     return run(
         group,
         call,
-        facts(output, op.name),
+        facts(plain, op.name),
         lambda: group.comm.Ireduce_scatter_block(data, target, op=function),
         async_op,
         [output],
-        lambda: average(op, output, group),
+        lambda: average(op, plain, group),
     )
 
 
@@ -214,11 +213,12 @@ def broadcast(
     if found is None:
         return None
     root = root_of("broadcast", found, "src", src, group_src)
-    data = memory(need_sendable("broadcast", tensor))
+    plain = need_sendable("broadcast", tensor)
+    data = memory(plain)
     return run(
         found,
         "broadcast",
-        facts(tensor, f"src={found.ranks[root]}"),
+        facts(plain, f"src={found.ranks[root]}"),
         lambda: found.comm.Ibcast(data, root=root),
         async_op,
         [tensor],
@@ -247,15 +247,15 @@ def all_gather_into_tensor(
     found = need_group(call, group)
     if found is None:
         return None
-    need_sendable(call, output_tensor, "output_tensor")
-    need_sendable(call, input_tensor, "input_tensor")
-    need_times(call, "output_tensor", output_tensor, "input_tensor", input_tensor, found.size())
-    target = memory(output_tensor)
-    data = apart(memory(input_tensor), target)
+    plain = need_sendable(call, output_tensor, "output_tensor")
+    given = need_sendable(call, input_tensor, "input_tensor")
+    need_times(call, "output_tensor", plain, "input_tensor", given, found.size())
+    target = memory(plain)
+    data = apart(memory(given), target)
     return run(
         found,
         call,
-        facts(input_tensor),
+        facts(given),
         lambda: found.comm.Iallgather(data, target),
         async_op,
         [output_tensor],
@@ -280,14 +280,15 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     found = need_group("all_gather", group)
     if found is None:
         return None
-    data = memory(need_sendable("all_gather", tensor))
+    given = need_sendable("all_gather", tensor)
+    data = memory(given)
     targets = one_for_each("all_gather", "tensor_list", tensor_list, found.size())
-    memories = alike("all_gather", "tensor_list", targets, tensor)
+    memories = alike("all_gather", "tensor_list", targets, given)
     parts = np.empty((found.size(), data.size), data.dtype)
     return run(
         found,
         "all_gather",
-        facts(tensor),
+        facts(given),
         lambda: found.comm.Iallgather(data, parts),
         async_op,
         targets,
@@ -322,14 +323,15 @@ def gather(
     found = need_group("gather", group)
     if found is None:
         return None
-    root = root_of("gather", found, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
-    data = memory(need_sendable("gather", tensor))
-    equal = facts(tensor, f"dst={found.ranks[root]}")
+    root = root_of("gather", found, "dst", dst, group_dst, default=0)
+    given = need_sendable("gather", tensor)
+    data = memory(given)
+    equal = facts(given, f"dst={found.ranks[root]}")
     if found.rank() != root:
         need_nothing("gather", "gather_list", gather_list, "dst")
         return run(found, "gather", equal, lambda: found.comm.Igather(data, None, root=root), async_op)
     targets = one_for_each("gather", "gather_list", () if gather_list is None else gather_list, found.size())
-    memories = alike("gather", "gather_list", targets, tensor)
+    memories = alike("gather", "gather_list", targets, given)
     parts = np.empty((found.size(), data.size), data.dtype)
     return run(
         found,
@@ -370,17 +372,18 @@ def scatter(
     found = need_group("scatter", group)
     if found is None:
         return None
-    root = root_of("scatter", found, "src", 0 if src is None and group_src is None else src, group_src)
-    target = memory(need_sendable("scatter", tensor))
+    root = root_of("scatter", found, "src", src, group_src, default=0)
+    plain = need_sendable("scatter", tensor)
+    target = memory(plain)
     parts = None
     if found.rank() == root:
         given = one_for_each(
             "scatter", "scatter_list", () if scatter_list is None else scatter_list, found.size()
         )
-        parts = np.concatenate(alike("scatter", "scatter_list", given, tensor))
+        parts = np.concatenate(alike("scatter", "scatter_list", given, plain))
     else:
         need_nothing("scatter", "scatter_list", scatter_list, "src")
-    equal = facts(tensor, f"src={found.ranks[root]}")
+    equal = facts(plain, f"src={found.ranks[root]}")
     return run(
         found, "scatter", equal, lambda: found.comm.Iscatter(parts, target, root=root), async_op, [tensor]
     )

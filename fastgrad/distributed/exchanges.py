@@ -37,14 +37,15 @@ def all_to_all(
         return None
     given = one_for_each(call, "input_tensor_list", input_tensor_list, found.size())
     targets = one_for_each(call, "output_tensor_list", output_tensor_list, found.size())
-    for name, tensors in (("input_tensor_list", given), ("output_tensor_list", targets)):
+    named = (("input_tensor_list", given), ("output_tensor_list", targets))
+    given, plain = ([need_sendable(call, t, f"{name}[{k}]") for k, t in enumerate(ts)] for name, ts in named)
+    for name, tensors in (("input_tensor_list", given), ("output_tensor_list", plain)):
         for k, t in enumerate(tensors):
-            need_sendable(call, t, f"{name}[{k}]")
             if t.dtype != given[0].dtype:
                 raise ValueError(
                     f"{call}(): '{name}[{k}]' is of {t.dtype}, but the first input of {given[0].dtype}"
                 )
-    memories = [memory(t) for t in targets]
+    memories = [memory(t) for t in plain]
     arrived = np.empty(sum(m.size for m in memories), memories[0].dtype)
     sizes = [m.size for m in memories]
 
@@ -107,15 +108,14 @@ def all_to_all_single(
     found = need_group(call, group)
     if found is None:
         return None
-    need_sendable(call, output, "output")
-    need_sendable(call, input, "input")
-    if output.dtype != input.dtype:
-        raise ValueError(f"{call}(): 'output' is of {output.dtype}, but 'input' of {input.dtype}")
-    sent = _splits(call, "input", input, input_split_sizes, found.size())
-    came = _splits(call, "output", output, output_split_sizes, found.size())
-    target = memory(output)
-    begin = _exchange(call, found, apart(memory(input), target), sent, target, came)
-    return run(found, call, facts(input)[:1], begin, async_op, [output])
+    plain, given = need_sendable(call, output, "output"), need_sendable(call, input, "input")
+    if plain.dtype != given.dtype:
+        raise ValueError(f"{call}(): 'output' is of {plain.dtype}, but 'input' of {given.dtype}")
+    sent = _splits(call, "input", given, input_split_sizes, found.size())
+    came = _splits(call, "output", plain, output_split_sizes, found.size())
+    target = memory(plain)
+    begin = _exchange(call, found, apart(memory(given), target), sent, target, came)
+    return run(found, call, facts(given)[:1], begin, async_op, [output])
 
 
 def _splits(call: str, argument: str, tensor: Any, sizes: Any, n: int) -> list[int]:

@@ -9,16 +9,18 @@ nobody caught), that it *left* (its process or process group ended, after so man
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import re
 import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from traceback import format_exception
+from traceback import format_exception, format_exception_only
 from types import TracebackType
 from typing import Any
 
-from fastgrad.distributed.transport import DistBackendError, mpi
+from fastgrad.distributed.transport import DistBackendError, is_usable, mpi
 
 TAG = 1
 FAREWELL = 10.0
@@ -136,8 +138,28 @@ def meet(world: Any, seconds: float) -> None:
         time.sleep(0.0001)
 
 
+def unname_shared_memory() -> None:
+    """Take the name from the memory that the ranks of this machine share, once all of them have it.
+
+    It is gone with the last of them then. MPICH 5 keeps the name until MPI ends, and so for ever if ranks are killed.
+    Names are those by which the kernel knows memory of this process, so that nothing of other programs is touched.
+    """
+    with contextlib.suppress(OSError):
+        for name in segments():
+            with contextlib.suppress(FileNotFoundError):  # another rank was faster
+                os.unlink(name)
+
+
+def segments() -> set[str]:
+    """The files in which MPICH shares memory between the ranks of this machine, as far as they have names."""
+    with open("/proc/self/maps") as file:
+        paths = [line.split(maxsplit=5)[-1].rstrip("\n") for line in file]
+    return {path for path in paths if re.fullmatch(r"/dev/shm/mpich_shm_[0-9a-f]+_[0-9]+", path)}
+
+
 def end_all() -> None:
     """End the processes of all ranks at once."""
+    unname_shared_memory()
     sys.stdout.flush()
     sys.stderr.flush()
     mpi().COMM_WORLD.Abort(1)
@@ -158,7 +180,6 @@ class Farewell:
         self.watch, self.groups = watch, groups
         self.previous = sys.excepthook
         self.over = False
-        self.process = os.getpid()
         sys.excepthook = self.uncaught
         atexit.register(self.leave)
 
@@ -174,14 +195,14 @@ class Farewell:
         if not usual:
             self.previous(kind, error, traceback)
         sys.stderr.flush()
-        if not self.over and os.getpid() == self.process:
+        if not self.over and is_usable():
             self.watch.broken = True
-            self.watch.tell("failed", f"{kind.__name__}: {error}"[:2000])
+            self.watch.tell("failed", "".join(format_exception_only(kind, error)).strip()[:2000])
 
     def leave(self) -> None:
         """The program ends: wait for calls that nobody waited for, and for the others; see that all end."""
         self.release()
-        if os.getpid() != self.process:  # a forked child
+        if not is_usable():  # as in a forked child
             return
         if not self.watch.broken:
             try:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from fastgrad.distributed.faults import Farewell, Watch, meet
-from fastgrad.distributed.transport import DistBackendError, mpi
+from fastgrad.distributed.faults import Farewell, Watch, meet, unname_shared_memory
+from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.distributed.work import Collective, Work, need_timeout
 from fastgrad.functions.arguments import need_type
 
@@ -47,7 +47,7 @@ class ProcessGroup:
 
     def rank(self) -> int:
         """The number of this process in the group."""
-        return int(self.comm.Get_rank())
+        return self.ranks.index(self.watch.rank)
 
     def size(self) -> int:
         """How many processes it has."""
@@ -62,13 +62,13 @@ class ProcessGroup:
         return "default group" if not self.id else f"group of ranks {list(self.ranks)}"
 
     def next_number(self) -> int:
-        """The number of the next call of all its ranks; an error once one has failed."""
-        self.need_working()
+        """The number of the next call of all its ranks."""
         self.watch.begun[self.id] += 1
         return self.watch.begun[self.id]
 
-    def need_working(self) -> None:
+    def need_working(self, call: str) -> None:
         """Raise if a call has failed: what the others did of it nobody knows."""
+        need_usable(call)
         if self.failure is not None:
             raise DistBackendError(
                 f"the {self.title()} cannot be used any more, because {self.failure}"
@@ -229,9 +229,11 @@ def init_process_group(
             )
     limit = need_timeout("init_process_group", timeout, default_pg_timeout)
     world = mpi().COMM_WORLD
+    need_usable("init_process_group")
     _compare("rank", rank, "RANK", world.Get_rank())
     _compare("world_size", world_size, "WORLD_SIZE", world.Get_size())
     meet(world, limit.total_seconds())
+    unname_shared_memory()
     _state.epoch += 1
     watch = Watch(world, _state.epoch)
     ranks = tuple(range(watch.size))
@@ -316,6 +318,7 @@ def destroy_process_group(group: Any = None) -> None:
     found = need_group("destroy_process_group", group)
     assert found is not None
     assert _state.farewell is not None
+    need_usable("destroy_process_group")
     gone = list(_state.groups) if found.id == 0 else [found]
     broken = found.watch.broken
     for one in gone:
@@ -429,6 +432,14 @@ def need_group(call: str, group: Any) -> ProcessGroup | None:
     return group
 
 
+def need_member(call: str, group: Any) -> ProcessGroup:
+    """The group of a call that makes sense for members alone."""
+    found = need_group(call, group)
+    if found is None:
+        raise ValueError(f"{call}(): Invalid process group specified: this process is no member of it")
+    return found
+
+
 def get_rank(group: Any = None) -> int:
     """The number of this process in a group, by default among all; -1 if it is no member."""
     found = need_group("get_rank", group)
@@ -443,21 +454,12 @@ def get_world_size(group: Any = None) -> int:
 
 def get_backend(group: Any = None) -> str:
     """``"mpi"``."""
-    if need_group("get_backend", group) is None:
-        raise ValueError("Invalid process group specified: this process is no member of it")
-    return "mpi"
+    return need_member("get_backend", group).name()
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
     """The ranks of a group among all, in order."""
-    return list(_need_member("get_process_group_ranks", group).ranks)
-
-
-def _need_member(call: str, group: Any) -> ProcessGroup:
-    found = need_group(call, group)
-    if found is None:
-        raise ValueError(f"{call}(): this process is no member of the group")
-    return found
+    return list(need_member("get_process_group_ranks", group).ranks)
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
@@ -468,7 +470,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     ValueError
         If the group has no such rank.
     """
-    found = _need_member("get_global_rank", group)
+    found = need_member("get_global_rank", group)
     if type(group_rank) is not int or not 0 <= group_rank < found.size():
         raise ValueError(f"get_global_rank(): rank {group_rank!r} is not part of the {found.title()}")
     return found.ranks[group_rank]
@@ -482,7 +484,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
     ValueError
         If it is no member.
     """
-    found = _need_member("get_group_rank", group)
+    found = need_member("get_group_rank", group)
     if global_rank not in found.ranks:
         raise ValueError(f"get_group_rank(): Global rank {global_rank} is not part of the {found.title()}")
     return found.ranks.index(global_rank)

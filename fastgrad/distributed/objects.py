@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.distributed import collectives, point_to_point
-from fastgrad.distributed.checks import root_of
+from fastgrad.distributed.checks import need_nothing, root_of
 from fastgrad.distributed.groups import ProcessGroup, need_group
 from fastgrad.functions.sharing import from_numpy
 
@@ -35,8 +35,9 @@ def _room(size: int) -> Any:
     return from_numpy(np.zeros(size, np.uint8))
 
 
-def _number(n: int) -> Any:
-    return from_numpy(np.array([n], np.int64))
+def _lengths(packed: Sequence[Any], n: int) -> np.ndarray:
+    """How long packed objects are; as many zeros, where others have them."""
+    return np.array([p.numel() for p in packed] or [0] * n, np.int64)
 
 
 def _need_list(call: str, argument: str, value: Any, n: int | None = None) -> list[Any]:
@@ -51,7 +52,7 @@ def _need_list(call: str, argument: str, value: Any, n: int | None = None) -> li
 
 def _all_lengths(group: ProcessGroup, length: int) -> list[int]:
     out = from_numpy(np.zeros(group.size(), np.int64))
-    collectives.all_gather_into_tensor(out, _number(length), group)
+    collectives.all_gather_into_tensor(out, from_numpy(np.array([length], np.int64)), group)
     return [int(n) for n in out.tolist()]
 
 
@@ -90,8 +91,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     longest = max(lengths)
     parts = _room(longest * found.size())
     collectives.all_gather_into_tensor(parts, _padded(data, longest), found)
-    for k, length in enumerate(lengths):
-        object_list[k] = _unpacked(parts[k * longest : k * longest + length])
+    object_list[:] = [_unpacked(parts[k * longest :][:length]) for k, length in enumerate(lengths)]
 
 
 def gather_object(
@@ -115,22 +115,19 @@ def gather_object(
     found = need_group("gather_object", group)
     if found is None:
         return
-    root = root_of("gather_object", found, "dst", 0 if dst is None and group_dst is None else dst, group_dst)
+    root = root_of("gather_object", found, "dst", dst, group_dst, default=0)
     here = found.rank() == root
     if here:
         _need_list("gather_object", "object_gather_list", object_gather_list, found.size())
-    elif object_gather_list:
-        raise ValueError(
-            "gather_object(): Argument object_gather_list must NOT be specified on non-destination ranks"
-        )
+    else:
+        need_nothing("gather_object", "object_gather_list", object_gather_list, "dst")
     data = _packed("gather_object", obj)
     lengths = _all_lengths(found, data.numel())
     longest = max(lengths)
     parts = [_room(longest) for _ in lengths] if here else None
     collectives.gather(_padded(data, longest), parts, group=found, group_dst=root)
     if parts is not None and object_gather_list is not None:
-        for k, length in enumerate(lengths):
-            object_gather_list[k] = _unpacked(parts[k][:length])
+        object_gather_list[:] = [_unpacked(p[:length]) for p, length in zip(parts, lengths, strict=True)]
 
 
 def broadcast_object_list(
@@ -155,19 +152,17 @@ def broadcast_object_list(
     found = need_group("broadcast_object_list", group)
     if found is None:
         return
-    root = root_of(
-        "broadcast_object_list", found, "src", 0 if src is None and group_src is None else src, group_src
-    )
+    root = root_of("broadcast_object_list", found, "src", src, group_src, default=0)
     _need_list("broadcast_object_list", "object_list", object_list)
     here = found.rank() == root
     packed = [_packed("broadcast_object_list", obj) for obj in object_list] if here else []
-    lengths = np.array([p.numel() for p in packed] if here else [0] * len(object_list), np.int64)
+    lengths = _lengths(packed, len(object_list))
     collectives.broadcast(from_numpy(lengths), group=found, group_src=root)
-    for k, length in enumerate(lengths.tolist()):
-        data = packed[k] if here else _room(length)
+    parts = packed if here else [_room(length) for length in lengths.tolist()]
+    for data in parts:
         collectives.broadcast(data, group=found, group_src=root)
-        if not here:
-            object_list[k] = _unpacked(data)
+    if not here:
+        object_list[:] = [_unpacked(part) for part in parts]
 
 
 def scatter_object_list(
@@ -193,7 +188,7 @@ def scatter_object_list(
     found = need_group(call, group)
     if found is None:
         return
-    root = root_of(call, found, "src", 0 if src is None and group_src is None else src, group_src)
+    root = root_of(call, found, "src", src, group_src, default=0)
     if not _need_list(call, "scatter_object_output_list", scatter_object_output_list):
         raise ValueError(
             f"{call}(): Expected argument scatter_object_output_list to be a list of size at least 1."
@@ -203,7 +198,7 @@ def scatter_object_list(
     if here:
         given = _need_list(call, "scatter_object_input_list", scatter_object_input_list, found.size())
         packed = [_packed(call, obj) for obj in given]
-    lengths = np.array([p.numel() for p in packed] if here else [0] * found.size(), np.int64)
+    lengths = _lengths(packed, found.size())
     collectives.broadcast(from_numpy(lengths), group=found, group_src=root)
     longest = int(lengths.max())
     room = _room(longest)
@@ -235,7 +230,7 @@ def send_object_list(
         return
     _need_list("send_object_list", "object_list", object_list)
     packed = [_packed("send_object_list", obj) for obj in object_list]
-    for data in (from_numpy(np.array([p.numel() for p in packed], np.int64)), *packed):
+    for data in (from_numpy(_lengths(packed, 0)), *packed):
         point_to_point.send(data, dst, group, group_dst=group_dst)
 
 
@@ -269,8 +264,8 @@ def recv_object_list(
     _need_list("recv_object_list", "object_list", object_list)
     lengths = np.zeros(len(object_list), np.int64)
     sender = point_to_point.recv(from_numpy(lengths), src, group, group_src=group_src)
-    for k, length in enumerate(lengths.tolist()):
-        room = _room(length)
+    parts = [_room(length) for length in lengths.tolist()]
+    for room in parts:
         point_to_point.recv(room, sender, group)
-        object_list[k] = _unpacked(room)
+    object_list[:] = [_unpacked(part) for part in parts]
     return sender

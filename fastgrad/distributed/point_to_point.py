@@ -55,7 +55,7 @@ def _send(call: str, tensor: Any, dst: Any, group: Any, tag: Any, group_dst: Any
     data = memory(need_sendable(call, tensor))
     peer = _peer(call, found, "dst", dst, group_dst)
     number = _need_tag(call, tag)
-    found.need_working()
+    found.need_working(call)
     begin = lambda: found.comm.Isend(data, peer, number)  # noqa: E731
     return PointToPoint(found, call, begin, found.ranks[peer], result=[tensor])
 
@@ -117,7 +117,7 @@ def _receive(call: str, tensor: Any, src: Any, group: Any, tag: Any, group_src: 
     anyone = src is None and group_src is None
     peer = mpi().ANY_SOURCE if anyone else _peer(call, found, "src", src, group_src)
     number = _need_tag(call, tag)
-    found.need_working()
+    found.need_working(call)
     return PointToPoint(
         found,
         call,

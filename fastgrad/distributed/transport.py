@@ -15,6 +15,8 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.mutation import increment_version
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.data import elements_of
+from fastgrad.native.build.loader import rt
 
 
 class DistError(RuntimeError):
@@ -58,6 +60,8 @@ def mpi() -> Any:
         if ours:
             mpi4py.rc.finalize = False
         from mpi4py import MPI
+
+        owner()
     except ImportError as error:
         raise RuntimeError(
             "fastgrad.distributed needs mpi4py and an MPI; install both with\n"
@@ -65,13 +69,35 @@ def mpi() -> Any:
             f"(the import said: {error})"
         ) from error
     if ours:
-        atexit.register(_finalize, MPI, os.getpid())
+        atexit.register(_finalize)
     return MPI
 
 
-def _finalize(found: Any, process: int) -> None:
-    if os.getpid() == process and not found.Is_finalized():
-        found.Finalize()
+@cache
+def owner() -> int:
+    """The process that started MPI. A forked child shares its connections, and would speak in its name."""
+    return os.getpid()
+
+
+def is_usable() -> bool:
+    """Whether this process may call MPI."""
+    return os.getpid() == owner() and not mpi().Is_finalized()
+
+
+def need_usable(call: str) -> None:
+    """Raise where a call of MPI would end the process, or disturb that of another one."""
+    if not is_usable():
+        raise DistError(
+            f"{call}(): MPI has been finalized; call destroy_process_group() before, and nothing afterwards"
+            if os.getpid() == owner()
+            else f"{call}(): this process was forked from a rank, and must not use its connections; make the call in "
+            "the rank itself"
+        )
+
+
+def _finalize() -> None:
+    if is_usable():
+        mpi().Finalize()
 
 
 # --- halves ------------------------------------------------------------------------------------------------------
@@ -90,6 +116,7 @@ def _narrowed(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
 
 
+_HALVES = (dtypes.float16, dtypes.bfloat16)
 _COMBINED: dict[str, Callable[..., np.ndarray]] = {
     "SUM": np.add,
     "PROD": np.multiply,
@@ -140,14 +167,14 @@ def operation(call: str, op: Any, dtype: Any) -> Any:
                 "convert to integers"
             )
         return getattr(mpi(), _OF_BOOLS[name])
-    if dtype in (dtypes.float16, dtypes.bfloat16):
+    if dtype in _HALVES:
         return _half_operation(dtype, name)
     return getattr(mpi(), name)
 
 
 def need_sendable(call: str, tensor: Any, argument: str = "tensor") -> Any:
-    """The tensor, if its memory can be handed to MPI as it lies."""
-    need_tensor(call, tensor, argument)
+    """The tensor, if its memory can be handed to MPI as it lies: as a plain one, which cannot lie about its size."""
+    tensor = rt.detach(need_tensor(call, tensor, argument))
     if tensor.device.type != "cpu":
         raise NotImplementedError(
             f"{call}(): argument '{argument}' lies on {tensor.device}; the backend mpi sends memory of the CPU: copy "
@@ -161,12 +188,9 @@ def need_sendable(call: str, tensor: Any, argument: str = "tensor") -> Any:
 
 
 def memory(tensor: Any) -> np.ndarray:
-    """The elements of a contiguous tensor as a flat array over the same memory; halves as their bits."""
-    plain = tensor.detach()
-    if plain.dtype is dtypes.bfloat16:
-        plain = plain.view(dtypes.int16)
-    flat: np.ndarray = plain.numpy().reshape(-1)
-    return flat.view(np.uint16) if flat.dtype in (np.float16, np.int16) else flat
+    """The elements of a tensor of `need_sendable` as a flat array over the same memory; halves as their bits."""
+    flat = elements_of(tensor).reshape(-1)
+    return flat.view(np.uint16) if tensor.dtype in _HALVES else flat
 
 
 def apart(given: np.ndarray, target: np.ndarray) -> np.ndarray:

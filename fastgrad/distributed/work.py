@@ -6,6 +6,9 @@ operation, root). Only if all ranks have the same one does the transfer itself b
 called, and raises. So no rank ever hands MPI a buffer that does not fit those of the others. Calls of one group begin
 their transfers in the order in which they were made, on every rank.
 
+Threads may wait for the same calls. One at a time looks how far they are, and runs what follows when they are over: MPI
+allows no two to ask for the same transfer, and the order of transfers must be that of the calls.
+
 Nothing here waits within MPI: who waits asks again and again, so that Ctrl-C works, notices are read
 (Note [Notices] in `faults.py`), and there is an end to it.
 """
@@ -13,6 +16,7 @@ Nothing here waits within MPI: who waits asks again and again, so that Ctrl-C wo
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastgrad.distributed.transport import DistBackendError, mpi
+from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.futures import Future
 from fastgrad.native.build.loader import rt
 
@@ -31,6 +35,7 @@ IMPATIENT = 0.002
 """Seconds of asking without a pause; a collective between waiting ranks takes a few hundredths of that."""
 
 PAUSE = 0.0001
+PROGRESS = threading.RLock()
 TEXT = 512
 """Bytes in which a rank describes its call to the others."""
 
@@ -78,7 +83,6 @@ class Work:
         self._begun = self._done = False
         self._error: BaseException | None = None
         self._future: Future[Any] | None = None
-        group.flying.add(self)  # MPI writes to its buffers, whether the caller keeps it or not
 
     # --- what PyTorch's have ---
 
@@ -174,17 +178,25 @@ class Work:
     def _progress(self) -> bool:
         """Get on as far as possible; whether the call is over."""
         if not self._done:
-            try:
-                self._advance()
-            except Exception as error:  # noqa: BLE001 - kept, and raised by whoever waits
-                self._fail(error)
+            need_usable(self._name)
+            with PROGRESS:
+                try:
+                    if not self._done:  # by another thread
+                        self._advance()
+                except Exception as error:
+                    if self._done:  # of what follows
+                        raise
+                    self._fail(error)
         return self._done
 
     def _advance(self) -> None:
         if not self._begun:
             self._start()
-        if self._request is None or self._request.Test():
+        if self._arrived():
             self._finish()
+
+    def _arrived(self) -> bool:
+        return self._request is None or bool(self._request.Test())
 
     def _start(self) -> None:
         self._request = self._begin()
@@ -239,18 +251,19 @@ class Work:
         self._group.watch.read()
         why = self._trouble()
         if why is not None and not self._progress():
-            self._fail(DistBackendError(f"{self.title()} cannot be completed: {why}"))
+            self._lose(f"{self.title()} cannot be completed: {why}")
 
     def _say_waiting(self) -> None:
         """Only a call that all ranks of a group make is worth a notice."""
 
     def _give_up(self, seconds: float) -> None:
         text = f"{self.title()} timed out after {seconds:g} s: {self._missing()}"
-        self._fail(
-            DistBackendError(
-                f"{text}; init_process_group(timeout=...) and new_group(timeout=...) set the limit"
-            )
-        )
+        self._lose(f"{text}; init_process_group(timeout=...) and new_group(timeout=...) set the limit")
+
+    def _lose(self, why: str) -> None:
+        with PROGRESS:
+            if not self._done:
+                self._fail(DistBackendError(why))
 
     def _missing(self) -> str:
         return "nothing came from the other side"
@@ -277,17 +290,19 @@ class Collective(Work):
                 f"{name}(): calls between processes cannot be recorded on a tape or within a compiled function; "
                 "make them outside of it"
             )
+        group.need_working(name)
         super().__init__(group, name, begin, **more)
-        self.number = group.next_number()
         self._facts = ", ".join(map(str, facts))
-        self._agreed = False
-        text = f"{self.number} {name} {self._facts}"
-        fingerprint = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
-        self._check = np.array([fingerprint, -fingerprint], np.int64)
         self._texts: np.ndarray | None = None
-        self._check_request = group.check.Iallreduce(mpi().IN_PLACE, self._check, op=mpi().MAX)
-        group.pending.append(self)
-        self._start_in_order()
+        with PROGRESS:
+            self.number = group.next_number()
+            text = f"{self.number} {name} {self._facts}"
+            fingerprint = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
+            self._check = np.array([fingerprint, -fingerprint], np.int64)
+            self._check_request = group.check.Iallreduce(mpi().IN_PLACE, self._check, op=mpi().MAX)
+            group.pending.append(self)
+            group.flying.add(self)  # MPI writes to its buffers, whether the caller keeps it or not
+            self._start_in_order()
 
     def _start_in_order(self) -> None:
         """Begin the transfers of calls on which all agree, up to this one.
@@ -297,7 +312,11 @@ class Collective(Work):
         """
         pending = self._group.pending
         while pending and not self._begun and pending[0]._agree():
-            pending.popleft()._start()
+            call = pending.popleft()
+            try:
+                call._start()
+            except Exception as error:  # noqa: BLE001 - kept, and raised by whoever waits for that one
+                call._fail(error)
 
     def _advance(self) -> None:
         self._start_in_order()
@@ -367,13 +386,13 @@ class PointToPoint(Work):
         super().__init__(group, name, begin, **more)
         self._peer, self._expected = peer, expected
         self._status = mpi().Status()
+        group.flying.add(self)  # as above
         self._progress()
 
-    def _advance(self) -> None:
-        if not self._begun:
-            self._start()
-        if not self._request.Test(self._status):
-            return
+    def _arrived(self) -> bool:
+        return bool(self._request.Test(self._status))
+
+    def _finish(self) -> None:
         if self._expected is not None:
             came = self._status.Get_count(mpi().BYTE)
             if came != self._expected:
@@ -381,7 +400,7 @@ class PointToPoint(Work):
                     f"{self.title()} expected {self._expected} bytes, but rank {self.source_rank()} sent {came}; the "
                     "tensors of both ranks must have the same size and dtype"
                 )
-        self._finish()
+        super()._finish()
 
     def source_rank(self) -> int:
         """From whom `irecv` received."""

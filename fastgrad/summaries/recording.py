@@ -19,11 +19,11 @@ from fastgrad.nn.modules.module_hooks import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from fastgrad.nn.modules.pytree import children, is_container, rebuilt
+from fastgrad.nn.modules.pytree import children, is_container, rebuilt, tensors_in
 from fastgrad.nn.parameter import UninitializedTensorMixin
 from fastgrad.profiler.products import multiply_adds
 from fastgrad.random import fork_rng
-from fastgrad.summaries.rows import Lines, Row, nbytes_of, sizes_text, tensors_in
+from fastgrad.summaries.rows import Lines, Row, nbytes_of, sizes_text
 from fastgrad.summaries.tables import Summary
 
 MODES = ("eval", "train", "same")

@@ -160,15 +160,6 @@ def hooks_of(module: Any) -> int:
     )
 
 
-def tensors_in(value: Any, above: tuple[int, ...] = ()) -> Iterator[Any]:
-    """The tensors of a value with containers; a container inside of itself is not entered a second time."""
-    if isinstance(value, TensorBase):
-        yield value
-    elif is_container(value) and id(value) not in above:
-        for inner in children(value):
-            yield from tensors_in(inner, (*above, id(value)))
-
-
 def nbytes_of(tensors: Iterable[Any]) -> int:
     """The bytes of the elements of tensors."""
     return sum(t.numel() * t.element_size() for t in tensors)

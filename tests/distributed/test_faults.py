@@ -97,6 +97,8 @@ def goes_wrong(case: str, n: int = 2) -> str:
             ["LookupError: in the hook\nin communication hook mine, bucket 0", "rank 1 failed: LookupError"],
         ),
         ("W1", "caught", [f"{DOES_NOT_MATCH} all_reduce(", "rank 1 called barrier()"]),
+        ("W2", "says_nothing", ["cannot be completed: rank 1 failed: SilentError: <exception str() failed>"]),
+        ("W2", "finalized", ["all_reduce(): MPI has been finalized"]),
         ("W6", "busy", ["LookupError: of this rank"]),
         ("W6", "tries_again", ["rank 0: the default group cannot be used any more", "rank 1 went on"]),
     ],
@@ -115,6 +117,13 @@ def test_four_ranks(case: str):
     for rank in range(3):
         assert re.search(rf"all_reduce\(\) \(call {call}\) on rank {rank} ", said), said
     assert "rank 3 did not come" in said if case == "late" else "rank 3 failed" in said
+
+
+def test_w8_no_file_stays_of_shared_memory():
+    said = goes_wrong("early")
+    names = set(re.findall(r"/dev/shm/\w+", said))
+    assert names or sys.platform != "linux"
+    assert not any(Path(name).exists() for name in names)
 
 
 def test_without_the_launcher():

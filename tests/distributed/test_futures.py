@@ -84,6 +84,23 @@ def test_another_thread_completes(futures):
     thread.join()
 
 
+def test_long_chains(futures):
+    first = last = futures.Future()
+    for _ in range(2000):
+        last = last.then(lambda f: f.value() + 1)
+    first.set_result(0)
+    assert last.done()
+    assert last.value() == 2000
+
+
+def test_what_follows_comes_before_what_is_beside(futures):
+    first, order = futures.Future(), []
+    first.then(lambda f: order.append("a")).then(lambda f: order.append("behind a"))
+    first.then(lambda f: order.append("b"))
+    first.set_result(0)
+    assert order == ["a", "behind a", "b"]
+
+
 def test_f5_logged_callbacks(futures, caplog):
     future = futures.Future()
     future.add_done_callback(lambda f: 1 / 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastgrad.native.build.loader import TensorBase
@@ -29,6 +29,15 @@ def children(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return list(value)
     return [getattr(value, f.name) for f in dataclasses.fields(value)]
+
+
+def tensors_in(value: Any, above: tuple[int, ...] = ()) -> Iterator[Any]:
+    """The tensors of a value with containers; a container inside of itself is not entered a second time."""
+    if isinstance(value, TensorBase):
+        yield value
+    elif is_container(value) and id(value) not in above:
+        for inner in children(value):
+            yield from tensors_in(inner, (*above, id(value)))
 
 
 def rebuilt(value: Any, new: Sequence[Any]) -> Any:

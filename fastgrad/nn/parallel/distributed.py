@@ -15,12 +15,11 @@ from fastgrad.distributed.buckets import (
     BuiltinCommHookType,
     need_comm_hook,
 )
-from fastgrad.distributed.groups import need_group
+from fastgrad.distributed.groups import need_member
 from fastgrad.functions.arguments import need_type
 from fastgrad.functions.shape import cat
-from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.module import Module
-from fastgrad.nn.modules.pytree import children, is_container
+from fastgrad.nn.modules.pytree import tensors_in
 from fastgrad.nn.parallel.reducer import Reducer
 
 BUILTIN = {
@@ -129,9 +128,7 @@ class DistributedDataParallel(Module):
             skip_all_reduce_unused_params=skip_all_reduce_unused_params or None,
             batched_grad_copy=batched_grad_copy or None,
         )
-        self.process_group = need_group("DistributedDataParallel", process_group)
-        if self.process_group is None:
-            raise ValueError("DistributedDataParallel: this process is no member of 'process_group'")
+        self.process_group = need_member("DistributedDataParallel", process_group)
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         named = _trained(module, ignored)
         _need_cpu(module, device_ids, output_device)
@@ -167,7 +164,7 @@ class DistributedDataParallel(Module):
         output = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = recorded and self.require_backward_grad_sync
         if self.require_forward_param_sync:
-            self.reducer.prepare(list(_tensors(output)))
+            self.reducer.prepare(list(tensors_in(output)))
         return output
 
     @contextmanager
@@ -294,15 +291,6 @@ def _need_cpu(module: Any, device_ids: Any, output_device: Any) -> None:
             raise NotImplementedError(
                 f"DistributedDataParallel: {name} lies on {tensor.device}; the backend mpi reduces gradients on the CPU"
             )
-
-
-def _tensors(value: Any, seen: frozenset[int] = frozenset()) -> Iterator[Any]:
-    """The tensors in what a module gave."""
-    if isinstance(value, TensorBase):
-        yield value
-    elif is_container(value) and id(value) not in seen:
-        for child in children(value):
-            yield from _tensors(child, seen | {id(value)})
 
 
 def broadcast_coalesced(tensors: Sequence[Any], group: Any) -> None:

@@ -1,5 +1,7 @@
 """Every collective, on any number of ranks: each result follows from the ranks."""
 
+import threading
+
 import numpy as np
 
 import fastgrad as fg
@@ -26,6 +28,11 @@ R = dist.ReduceOp
 for dtype in (fg.float32, fg.float16, fg.bfloat16, fg.int32):
     for op, expected in ((R.MIN, 1), (R.MAX, n), (R.PRODUCT, float(np.prod(range(1, n + 1))))):
         x = full(rank + 1, dtype)
+        dist.all_reduce(x, op)
+        assert x.tolist() == [expected] * 3, (dtype, op, x)
+for dtype in (fg.int8, fg.int16, fg.int32, fg.int64):  # all but the first rank's are negative
+    for op, expected in ((R.MIN, 1 - n if n > 1 else 1), (R.MAX, 1)):
+        x = full(-rank or 1, dtype)
         dist.all_reduce(x, op)
         assert x.tolist() == [expected] * 3, (dtype, op, x)
 for dtype in (fg.float64, fg.float16, fg.bfloat16):
@@ -104,6 +111,31 @@ if n > 1:
     assert all(w.wait() for w in works) and x.tolist() == [other[1] + 1.0] * 3
     assert works[0].source_rank() == other[1]
 
+
+class Longer(fg.Tensor):
+    """Says other things of itself than are true."""
+
+    def numel(self):
+        return 1000
+
+    def detach(self):
+        return fg.ones(1000)
+
+    def is_contiguous(self):
+        return True
+
+    @property
+    def dtype(self):
+        return fg.float64
+
+
+x = full(mine)
+dist.all_reduce(x.as_subclass(Longer) if rank == 0 else x)
+assert x.tolist() == [total] * 3
+x = fg.zeros(n, 3)
+dist.all_gather_into_tensor(x.as_subclass(Longer), full(mine).as_subclass(Longer))
+assert x[:, 0].tolist() == [k + 1.0 for k in range(n)]
+
 # later
 first, second = full(mine), full(mine * 10)
 works = [dist.all_reduce(first, async_op=True), dist.all_reduce(second, async_op=True)]
@@ -112,6 +144,28 @@ assert doubled.wait().tolist() == [total * 20] * 3
 assert works[0].is_completed() or works[0].wait()
 assert works[0].is_success() and works[0].result()[0] is first and first.tolist() == [total] * 3
 assert dist.barrier() is None
+
+# from several threads
+x, failed = fg.ones(100_000), []
+
+
+def look(work):
+    try:
+        while not work.is_completed():
+            pass
+        work.wait()
+    except Exception as error:
+        failed.append(error)
+
+
+for _ in range(20):
+    works = [dist.all_reduce(x, R.MAX, async_op=True) for _ in range(3)]
+    threads = [threading.Thread(target=look, args=(w,)) for w in works * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+assert not failed, failed
 
 # objects
 found = [None] * n

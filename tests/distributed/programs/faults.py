@@ -13,11 +13,14 @@ from fastgrad.distributed import faults
 from fastgrad.nn.parallel import DistributedDataParallel
 
 case = sys.argv[1]
+if case == "early":
+    print(f"shares: {faults.segments()}\n", end="", flush=True)
 if case == "early" and os.environ["RANK"] == "1":
     raise LookupError("before the group")
 if case == "absent" and os.environ["RANK"] == "1":
     sys.exit()
 dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+assert not faults.segments()  # nothing will stay when ranks are killed
 rank, n = dist.get_rank(), dist.get_world_size()
 last = rank == n - 1
 x = fg.ones(4)
@@ -145,6 +148,25 @@ def tries_again():
             print(f"rank {rank}: {error}\n", end="", flush=True)
     dist.destroy_process_group()
     print(f"rank {rank} went on\n", end="", flush=True)
+
+
+class SilentError(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def says_nothing():
+    dist.all_reduce(x)
+    if last:
+        raise SilentError
+    dist.all_reduce(x)
+
+
+def finalized():
+    from mpi4py import MPI
+
+    MPI.Finalize()
+    dist.all_reduce(x)
 
 
 globals()[case]()

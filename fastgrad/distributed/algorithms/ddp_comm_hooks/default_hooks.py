@@ -10,7 +10,7 @@ from fastgrad.autograd.hooks import hook_name
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
 from fastgrad.distributed.buckets import GradBucket
-from fastgrad.distributed.groups import get_world_size
+from fastgrad.distributed.groups import need_member
 from fastgrad.futures import Future
 
 Hook = Callable[[Any, GradBucket], Future[Any]]
@@ -19,10 +19,15 @@ Hook = Callable[[Any, GradBucket], Future[Any]]
 def average(tensor: Any, group: Any) -> Future[Any]:
     """A future of the mean of a tensor over the ranks, in its memory."""
     with no_grad():
-        tensor.div_(get_world_size(group))
-    work = collectives.all_reduce(tensor, group=group, async_op=True)
+        tensor.div_(need_member("average", group).size())
+    return total(tensor, group).then(lambda done: done.value()[0])
+
+
+def total(tensor: Any, group: Any) -> Future[Any]:
+    """A future of a list of the sum of a tensor over the ranks, in its memory."""
+    work = collectives.all_reduce(tensor, group=need_member("all_reduce", group), async_op=True)
     assert work is not None
-    return work.get_future().then(lambda done: done.value()[0])
+    return work.get_future()
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
-from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import average
+from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import average, total
 from fastgrad.distributed.buckets import GradBucket
 from fastgrad.distributed.groups import get_world_size
 from fastgrad.functions import orthogonal, reduce
@@ -307,9 +307,7 @@ class _Factors:
 
     def sum_p(self) -> Future[Any]:
         """Begin to add the first factors of all ranks; that they are not divided does not matter to their direction."""
-        work = collectives.all_reduce(self.p, group=self.state.process_group, async_op=True)
-        assert work is not None
-        return work.get_future()
+        return total(self.p, self.state.process_group)
 
     def reduce_p(self) -> Any:
         """Add the first factors of all ranks."""
