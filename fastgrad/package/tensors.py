@@ -34,17 +34,19 @@ class Writer:
 
     def __init__(self, write: Callable[[str, Any], None]) -> None:
         self._write = write
-        self._keys: dict[tuple[str, int], int] = {}
+        self._keys: dict[tuple[str, int, int], int] = {}
         self._held: list[Storage] = []  # an address is unique as long as the memory is there
 
     def persistent_id(self, held: Storage) -> tuple[Any, ...]:
         """What stands for a memory in a pickle; its bytes are written at the first time."""
-        place = str(held.device), held.data_ptr() if held.size() else -1 - len(self._held)
+        # Storages of several dtypes may lie over one memory; arrays of NumPy at one address may differ in length.
+        place = str(held.device), held.data_ptr() if held.size() else id(held), held.nbytes()
         key = self._keys.get(place)
         if key is None:
-            key = self._keys[place] = len(self._held)
-            self._held.append(held)
+            key = len(self._held)
             self._write(f".data/{key}.storage", held.buffer)
+            self._held.append(held)
+            self._keys[place] = key
         return described(held, key)
 
 

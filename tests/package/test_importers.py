@@ -10,7 +10,9 @@ import os.path
 import pickle
 import sys
 import threading
+import zipfile
 
+import numpy as np
 import pytest
 
 import fastgrad as fg
@@ -221,6 +223,29 @@ def test_one_memory_seen_as_two_dtypes():
     found, bits = PackageImporter(file).load_pickle("res", "a.pkl", map_location="cpu")
     found.fill_(1.0)
     assert bits.tolist() == [0x3F800000] * 4
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_memories_of_one_address_and_several_lengths(order):
+    array = np.arange(10.0)
+    given = [fg.from_numpy(array[:5]), fg.from_numpy(array)][::order]
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.save_pickle("res", "a.pkl", given)
+    found = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert [x.tolist() for x in found] == [x.tolist() for x in given]
+
+
+def test_a_storage_without_elements_is_one_object():
+    held = fg.functions.storage.Storage.of(fg.ones(0))
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.save_pickle("res", "a.pkl", [held, held])
+        e.save_pickle("res", "b.pkl", held)
+    one, same = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert one is same
+    with zipfile.ZipFile(file) as archive:
+        assert [name for name in archive.namelist() if name.endswith(".storage")] == ["archive/.data/0.storage"]
 
 
 def test_subclasses_of_tensors(project):
