@@ -223,6 +223,25 @@ def test_an_exporter_that_is_dropped(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_part_that_could_not_be_written(monkeypatch, tmp_path):
+    def interrupted(self, name, data):
+        with self.open(name, "w") as part:
+            part.write(data[:10])
+            raise KeyboardInterrupt
+
+    exporter = PackageExporter(tmp_path / "a.pt")
+    exporter.save_text("res", "a.txt", "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile.ZipFile, "writestr", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            exporter.save_pickle("res", "a.pkl", fg.arange(3000.0))
+    with pytest.raises(RuntimeError, match="the package is closed"):
+        exporter.save_pickle("res", "a.pkl", fg.arange(3000.0))
+    with pytest.raises(RuntimeError, match="the package is closed"):
+        exporter.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_importer_that_is_dropped():
     importer = PackageImporter(
         write(lambda e: e.save_source_string("m", "import fastgrad as fg\nx = fg.ones(3)"))
