@@ -248,6 +248,48 @@ def test_a_storage_without_elements_is_one_object():
         assert [name for name in archive.namelist() if name.endswith(".storage")] == ["archive/.data/0.storage"]
 
 
+NESTED = """
+class Inner:
+    def __reduce_package__(self, exporter):
+        return make, ("Inner",)
+
+
+class Outer:
+    def __init__(self):
+        self.inner = Inner()
+
+    def __reduce_package__(self, exporter):
+        exporter.save_pickle("res", "inner.pkl", self.inner)
+        return make, ("Outer",)
+
+
+class Wrong:
+    def __reduce_package__(self, exporter):
+        return self.made
+
+
+def make(importer, name):
+    return globals()[name]()
+"""
+
+
+def test_objects_that_pickle_others_while_they_are_pickled(project):
+    (project / "proj" / "nested.py").write_text(NESTED)
+    import proj.nested
+
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.intern("proj.**")
+        outer = proj.nested.Outer()
+        e.save_pickle("res", "a.pkl", [outer, outer.inner])
+        wrong = proj.nested.Wrong()
+        for wrong.made in (None, 5, "ab", (), (len,), (len, (), 3)):
+            with pytest.raises(pickle.PicklingError, match=r"Wrong.__reduce_package__ to return a tuple of a func"):
+                e.save_pickle("res", "b.pkl", wrong)
+    found = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert [type(obj).__name__ for obj in found] == ["Outer", "Inner"]
+
+
 def test_subclasses_of_tensors(project):
     (project / "proj" / "kinds.py").write_text("import fastgrad as fg\n\n\nclass Own(fg.Tensor):\n    pass\n")
     import proj.kinds
