@@ -26,7 +26,7 @@ class Output:
 
     def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
         self._stack = contextlib.ExitStack()
-        target: Any = self._stack.enter_context(replacing(f)) if is_path(f) else f  # type: ignore[arg-type]
+        target: Any = self._stack.enter_context(replacing(f)) if is_path(f) else f
         self._zip = self._stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
         self._names: set[str] = set()
         self.is_open = True

@@ -20,10 +20,10 @@ from fastgrad.serialization import torch_names
 from fastgrad.serialization.torch_names import StorageKind
 from fastgrad.tensor import Tensor
 
-_Base: Any = pickle._Pickler  # type: ignore[attr-defined] # the one in C does not let names be written otherwise
+_Base: Any = pickle._Pickler  # the one in C does not let names be written otherwise
 
 
-class PackagePickler(_Base):  # type: ignore[misc]
+class PackagePickler(_Base):
     """A pickler for the objects of one package.
 
     Parameters

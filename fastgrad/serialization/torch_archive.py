@@ -140,7 +140,7 @@ def described(held: Storage, key: Any) -> tuple[str, StorageKind, Any, str, int]
     return "storage", kind, key, str(held.device), held.size() if kind.typed else held.nbytes()
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+class _Pickler(pickle._Pickler):
     """Python's pickler in Python, whose `save_global` can write names of what is not installed."""
 
     def __init__(self, file: IO[bytes]) -> None:

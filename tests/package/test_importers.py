@@ -245,7 +245,9 @@ def test_a_storage_without_elements_is_one_object():
     one, same = PackageImporter(file).load_pickle("res", "a.pkl")
     assert one is same
     with zipfile.ZipFile(file) as archive:
-        assert [name for name in archive.namelist() if name.endswith(".storage")] == ["archive/.data/0.storage"]
+        assert [name for name in archive.namelist() if name.endswith(".storage")] == [
+            "archive/.data/0.storage"
+        ]
 
 
 NESTED = """
@@ -284,7 +286,9 @@ def test_objects_that_pickle_others_while_they_are_pickled(project):
         e.save_pickle("res", "a.pkl", [outer, outer.inner])
         wrong = proj.nested.Wrong()
         for wrong.made in (None, 5, "ab", (), (len,), (len, (), 3)):
-            with pytest.raises(pickle.PicklingError, match=r"Wrong.__reduce_package__ to return a tuple of a func"):
+            with pytest.raises(
+                pickle.PicklingError, match=r"Wrong.__reduce_package__ to return a tuple of a func"
+            ):
                 e.save_pickle("res", "b.pkl", wrong)
     found = PackageImporter(file).load_pickle("res", "a.pkl")
     assert [type(obj).__name__ for obj in found] == ["Outer", "Inner"]
