@@ -114,6 +114,8 @@ class Parts:
         size = file.seek(0, os.SEEK_END)
         file.seek(start)
         with damage_reported(self.what):
+            if size <= start:  # devices that never end have no size either, and `zipfile` would read them
+                raise ValueError("it is empty")
             self.archive = zipfile.ZipFile(file)
             infos = sorted(self.archive.infolist(), key=lambda info: info.header_offset)
             self.entries = {info.filename: info for info in infos}

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import linecache
+import os
 import pickle
 import random
 import sys
@@ -97,6 +98,12 @@ def test_other_archives():
     for content in (b"", b"no archive", b"PK\x03\x04" + bytes(100)):
         with pytest.raises(RuntimeError, match="corrupted"):
             PackageImporter(io.BytesIO(content))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="a device of Unix")
+def test_a_device_that_never_ends():
+    with pytest.raises(RuntimeError, match="/dev/zero is corrupted: it is empty"):
+        PackageImporter("/dev/zero")
 
 
 def test_inconsistent_modules():
