@@ -13,7 +13,6 @@ import pickle
 from types import ModuleType
 from typing import Any
 
-from fastgrad import dtypes
 from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.module_names import pytorch_names
 from fastgrad.overrides.asking import original
@@ -66,7 +65,7 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
     known = tensors.name_of(obj)
     if known is not None:
         return known
-    if isinstance(obj, (dtypes.dtype, layout, memory_format)):
+    if isinstance(obj, (layout, memory_format)):
         return "torch", repr(obj).removeprefix("fastgrad.")
     module, name = getattr(obj, "__module__", None), getattr(obj, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module.partition(".")[0] != "fastgrad":

@@ -26,7 +26,7 @@ class Output:
 
     def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
         self._stack = contextlib.ExitStack()
-        target: Any = self._stack.enter_context(replacing(f)) if is_path(f) else f  # type: ignore[arg-type]
+        target: Any = self._stack.enter_context(replacing(f)) if is_path(f) else f
         self._zip = self._stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
         self._names: set[str] = set()
         self.is_open = True
@@ -35,7 +35,7 @@ class Output:
         return name in self._names
 
     def write(self, name: str, content: Any) -> None:
-        """Add a file, of text or bytes.
+        """Add a file, of text or bytes. If that fails midway, the archive is abandoned, as a part of it is broken.
 
         Raises
         ------
@@ -56,7 +56,11 @@ class Output:
                 "the package"
             )
         # An entry has the time of its ZipInfo, which is fixed: the same package gives the same bytes.
-        self._zip.writestr(zipfile.ZipInfo(_ROOT + name), content)
+        try:
+            self._zip.writestr(zipfile.ZipInfo(_ROOT + name), content)
+        except BaseException as error:
+            self.abandon(error)
+            raise
         self._names.add(name)
 
     def finish(self) -> None:

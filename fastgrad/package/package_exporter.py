@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import pickle
 import platform
 import sys
 from collections.abc import Iterable, Sequence
@@ -369,10 +370,13 @@ class PackageExporter(Actions):
         if type(obj) is Storage:
             return self._storages.persistent_id(obj)
         if id(obj) not in self._reduced:  # the object stays there, and so its id is its own
-            self._reduced[id(obj)] = (
-                obj,
-                ("reduce_package", len(self._reduced), *obj.__reduce_package__(self)),
-            )
+            made = obj.__reduce_package__(self)  # may pickle others, which take numbers
+            if type(made) is not tuple or len(made) != 2:
+                raise pickle.PicklingError(
+                    f"save_pickle(): expected {type(obj).__name__}.__reduce_package__ to return a tuple of a function "
+                    f"and its arguments, but got {type(made).__name__}"
+                )
+            self._reduced[id(obj)] = obj, ("reduce_package", len(self._reduced), *made)
         return self._reduced[id(obj)][1]
 
     def save_text(self, package: str, resource: str, text: str) -> None:

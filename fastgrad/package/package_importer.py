@@ -402,7 +402,7 @@ class PackageImporter(Importer):
         def persistent(pid: Any) -> Any:
             kind, *parts = pid if isinstance(pid, tuple) and pid else (None,)
             if kind == "storage":
-                return reader.persistent_load(tuple(parts))
+                return reader.persistent_load(pid)
             if kind == "reduce_package" and len(parts) in (2, 3):
                 *key, function, arguments = parts
                 if not key:

@@ -16,14 +16,14 @@ from fastgrad.nn import Module
 from fastgrad.overrides.asking import Overridable
 from fastgrad.package import layers, names, tensors
 from fastgrad.package.importer import Importer, ObjMismatchError, ObjNotFoundError, attribute
-from fastgrad.places import device
+from fastgrad.serialization import torch_names
 from fastgrad.serialization.torch_names import StorageKind
-from fastgrad.tensor import Size, Tensor
+from fastgrad.tensor import Tensor
 
-_Base: Any = pickle._Pickler  # type: ignore[attr-defined] # the one in C does not let names be written otherwise
+_Base: Any = pickle._Pickler  # the one in C does not let names be written otherwise
 
 
-class PackagePickler(_Base):  # type: ignore[misc]
+class PackagePickler(_Base):
     """A pickler for the objects of one package.
 
     Parameters
@@ -53,17 +53,13 @@ class PackagePickler(_Base):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         """How objects of fastgrad are written that PyTorch writes in its own way."""
         if isinstance(obj, Tensor) and type(obj).__reduce_ex__ is Tensor.__reduce_ex__:
-            return tensors.reduced(obj)
+            return torch_names.call_of(obj.__reduce_ex__(self.proto))
         if type(obj) in (dtypes.dtype, layout, memory_format, StorageKind, Overridable):
             return "named"  # by `save_global`
         if isinstance(obj, Module) and names.torch_name(type(obj)):
             made: Any = obj.__reduce_ex__(self.proto)
             return (*made[:2], made[2] | layers.added_state(obj), *made[3:])
-        if type(obj) is Size:
-            return Size, (tuple(obj),)
-        if type(obj) is device:
-            return device, (obj.type,) if obj.index is None else (obj.type, obj.index)
-        return NotImplemented
+        return torch_names.reduced_value(obj)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         """Write where an object is found."""

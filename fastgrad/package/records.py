@@ -7,10 +7,9 @@ import weakref
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from fastgrad import dtypes
-from fastgrad.functions.storage import Storage
+from fastgrad.functions.storage import Storage, from_bytes
+from fastgrad.serialization.files import is_path, need_readable
 from fastgrad.serialization.parts import PACKAGE_MARK, Parts, damage_reported
 
 EXTERN = PACKAGE_MARK.removeprefix("/")
@@ -45,8 +44,8 @@ class ZipRecords:
         If it is no package or damaged, or a name leads out of it.
     """
 
-    def __init__(self, f: str | os.PathLike[str] | IO[bytes]) -> None:
-        if isinstance(f, (str, os.PathLike)):
+    def __init__(self, f: Any) -> None:
+        if is_path(f):
             file: IO[bytes] = open(f, "rb")  # noqa: SIM115 - open as long as its parts are
             weakref.finalize(self, file.close)
         else:
@@ -107,9 +106,7 @@ class DirectoryRecords:
                 f"the package is corrupted: {name!r} has {len(data)} bytes instead of {count} elements of "
                 f"{dtype.itemsize}"
             )
-        held = Storage.empty(dtype, count)
-        np.frombuffer(held.buffer, np.uint8)[...] = np.frombuffer(data, np.uint8)
-        return held
+        return from_bytes(dtype, data)
 
 
 Records = ZipRecords | DirectoryRecords
@@ -123,13 +120,8 @@ def records_of(f: Any) -> tuple[Records, str]:
     AttributeError
         If `f` is neither a path nor a seekable file object.
     """
-    if isinstance(f, (str, os.PathLike)):
+    if is_path(f):
         name = os.fspath(f)
         return (DirectoryRecords(name) if os.path.isdir(name) else ZipRecords(name)), str(name)
-    for method in ("seek", "tell", "read"):
-        if not hasattr(f, method):
-            raise AttributeError(
-                f"PackageImporter(): expected a path, or a seekable file object that is open for reading, but "
-                f"{type(f).__name__!r} object has no attribute '{method}'"
-            )
+    need_readable("PackageImporter", f)
     return ZipRecords(f), "<binary>"

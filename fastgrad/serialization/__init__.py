@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from fastgrad.serialization import archive, restricted, tensors, torch_archive, torch_legacy
-from fastgrad.serialization.files import is_path, replacing
+from fastgrad.serialization.files import is_path, need_readable, replacing
 from fastgrad.serialization.parts import MAGIC, PACKAGE_MARK, Parts, name_of_file
 from fastgrad.serialization.placement import Placement, placement_of
 from fastgrad.serialization.restricted import (
@@ -108,10 +108,10 @@ def save(
             raise ValueError("save(): format='safetensors' needs a path, but got a file object")
         _write(f, obj, pickle_protocol, format)  # type: ignore[arg-type]
         return
-    if format == "safetensors" or (format is None and os.fspath(f).endswith(tensors.SUFFIX)):  # type: ignore[arg-type]
-        tensors.save_file(obj, f)  # type: ignore[arg-type]
+    if format == "safetensors" or (format is None and os.fspath(f).endswith(tensors.SUFFIX)):
+        tensors.save_file(obj, f)
         return
-    with replacing(f) as temporary, open(temporary, "wb") as file:  # type: ignore[arg-type]
+    with replacing(f) as temporary, open(temporary, "wb") as file:
         _write(file, obj, pickle_protocol, format)
 
 
@@ -172,19 +172,14 @@ def load(
     placement = placement_of(map_location)
     only = weights_only is not False
     if is_path(f):
-        path = os.fspath(f)  # type: ignore[arg-type]
+        path = os.fspath(f)
         if path.endswith(tensors.SUFFIX):
             return tensors.load_file(path, placement, bool(mmap))
         if path.endswith(tensors.INDEX_SUFFIX):
             return tensors.load_sharded(path, placement, bool(mmap))
         with open(path, "rb") as file:
             return _load(file, placement, only, bool(mmap))
-    for name in ("seek", "tell", "read"):
-        if not hasattr(f, name):
-            raise AttributeError(
-                f"load(): {type(f).__name__!r} object has no attribute '{name}'. You can only load from a path, or "
-                "from a file object that is seekable; read other data into an io.BytesIO first."
-            )
+    need_readable("load", f)
     if mmap:
         raise ValueError("load(): f must be a file path in order to use the mmap argument")
     return _load(f, placement, only, False)  # type: ignore[arg-type]

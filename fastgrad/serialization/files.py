@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 
 @contextlib.contextmanager
@@ -55,6 +55,16 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def is_path(f: Any) -> bool:
+def is_path(f: Any) -> TypeGuard[str | os.PathLike[str]]:
     """Whether a file is given by its path."""
     return isinstance(f, (str, os.PathLike))
+
+
+def need_readable(name: str, f: Any) -> None:
+    """AttributeError unless a file object can be read at any place; `name` is the function that got it."""
+    for method in ("seek", "tell", "read"):
+        if not hasattr(f, method):
+            raise AttributeError(
+                f"{name}(): {type(f).__name__!r} object has no attribute '{method}'; expected a path, or a file object "
+                "that is seekable and open for reading of bytes; read other data into an io.BytesIO first"
+            )

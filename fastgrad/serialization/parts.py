@@ -114,6 +114,8 @@ class Parts:
         size = file.seek(0, os.SEEK_END)
         file.seek(start)
         with damage_reported(self.what):
+            if size <= start:  # devices that never end have no size either, and `zipfile` would read them
+                raise ValueError("it is empty")
             self.archive = zipfile.ZipFile(file)
             infos = sorted(self.archive.infolist(), key=lambda info: info.header_offset)
             self.entries = {info.filename: info for info in infos}
@@ -181,10 +183,18 @@ class Parts:
 
 
 class Memories:
-    """The memories that an object is made of, by their keys in the file; each is made once."""
+    """The memories that an object is made of, by their keys in the file; each is made once.
 
-    def __init__(self, placement: Placement) -> None:
+    Parameters
+    ----------
+    placement : callable
+    as_any_dtype : bool
+        Whether the same memory may be asked for as elements of several dtypes.
+    """
+
+    def __init__(self, placement: Placement, as_any_dtype: bool = False) -> None:
         self.placement = placement
+        self.as_any_dtype = as_any_dtype
         self.found: dict[str, tuple[dtypes.dtype, int, Storage]] = {}
 
     def get(
@@ -195,11 +205,13 @@ class Memories:
         Raises
         ------
         pickle.UnpicklingError
-            If it was of another dtype or size before.
+            If it was of another size before, or of another dtype that it may not have, too.
         """
         if key not in self.found:
             self.found[key] = (dtype, count, self.placement(make(), location))
         of, held, storage = self.found[key]
-        if (of, held) != (dtype, count):
+        if (of, held) == (dtype, count):
+            return storage
+        if not self.as_any_dtype or held * of.itemsize != count * dtype.itemsize:
             raise pickle.UnpicklingError(f"two descriptions of storage {key!r} differ")
-        return storage
+        return Storage(storage.flat.view(dtype))

@@ -15,7 +15,6 @@ import io
 import pickle
 import sys
 import zipfile
-from collections import OrderedDict
 from types import FunctionType
 from typing import IO, Any
 
@@ -23,13 +22,12 @@ from fastgrad import dtypes
 from fastgrad.functions.memory_format import strided
 from fastgrad.functions.storage import Storage, rebuild
 from fastgrad.nn.parameter import Parameter
-from fastgrad.places import device
 from fastgrad.serialization import torch_names
 from fastgrad.serialization.parts import Memories, Parts, write_part
 from fastgrad.serialization.placement import Placement
 from fastgrad.serialization.restricted import Load
-from fastgrad.serialization.torch_names import NAMES, StorageKind, UntypedBytes
-from fastgrad.tensor import Size, Tensor
+from fastgrad.serialization.torch_names import NAMES, StorageKind
+from fastgrad.tensor import Tensor
 
 _OBJECT_ENTRY = "data.pkl"
 _FOLDER = "archive/"
@@ -85,13 +83,11 @@ def read(parts: Parts, folder: str, placement: Placement, load: Load) -> Any:
             return parts.storage(name, kind.dtype, count, order != sys.byteorder and kind.typed)
 
         held = memories.get(key, kind.dtype, count, location, make)
-        if kind.typed:
-            return held
-        if order != sys.byteorder:
+        if order != sys.byteorder and not kind.typed:
             raise pickle.UnpicklingError(
                 f"storage {key!r} has bytes in the order of another kind of machines"
             )
-        return UntypedBytes(held)
+        return kind.over(held)
 
     return load(parts.read(folder + _OBJECT_ENTRY), persistent_load, NAMES)
 
@@ -100,22 +96,35 @@ def _text(parts: Parts, name: str, default: str) -> str:
     return parts.read(name).decode("ascii", "replace").strip() if name in parts else default
 
 
-def storage_id(pid: Any, length: int) -> tuple[StorageKind, str, str, int]:
+def storage_id(
+    pid: Any, length: int, key_kinds: tuple[type, ...] = (str,)
+) -> tuple[StorageKind, Any, str, int]:
     """Class, key, device and count of elements of a persistent id.
+
+    Parameters
+    ----------
+    pid : object
+    length : int
+        Of the tuple that it has to be.
+    key_kinds : tuple of type
+        What the key may be.
 
     Raises
     ------
     pickle.UnpicklingError
         If it is none of a storage.
     """
-    kinds = (str, StorageKind, str, str, int)
+    kinds = [(str, StorageKind, kind, str, int) for kind in key_kinds]
     if (
         type(pid) is not tuple
         or len(pid) != length
-        or tuple(map(type, pid[:5])) != kinds
+        or tuple(map(type, pid[:5])) not in kinds
         or pid[0] != "storage"
     ):
-        raise pickle.UnpicklingError("a persistent id is none of a storage of a dtype that fastgrad has")
+        raise pickle.UnpicklingError(
+            "a persistent id is none of a storage of a dtype that fastgrad has: a storage is described by its class, "
+            "key, device and count of elements"
+        )
     _, kind, key, location, count = pid[:5]
     if count < 0:
         raise pickle.UnpicklingError(f"storage {key!r} has {count} elements")
@@ -125,7 +134,13 @@ def storage_id(pid: Any, length: int) -> tuple[StorageKind, str, str, int]:
 # --- writing -----------------------------------------------------------------------------------------------------
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+def described(held: Storage, key: Any) -> tuple[str, StorageKind, Any, str, int]:
+    """The persistent id that stands for a memory; `storage_id` reads it."""
+    kind = torch_names.KINDS.get(held.dtype.name, torch_names.BYTES)
+    return "storage", kind, key, str(held.device), held.size() if kind.typed else held.nbytes()
+
+
+class _Pickler(pickle._Pickler):
     """Python's pickler in Python, whose `save_global` can write names of what is not installed."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -136,10 +151,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         if type(obj) is not Storage:
             return None
         key = self.storages.setdefault(obj, str(len(self.storages)))
-        flat = obj.flat
-        untyped = flat.dtype.name in torch_names.UNTYPED
-        kind = torch_names.BYTES if untyped else torch_names.KINDS[flat.dtype.name]
-        return ("storage", kind, key, str(flat.device), flat.nbytes if untyped else flat.numel())
+        return described(obj, key)
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
@@ -148,15 +160,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
             type(obj) is bytes
         ):  # Python's own way names `bytes` for an empty one, which PyTorch does not allow
             return codecs.encode, (obj.decode("latin1"), "latin1")
-        if type(obj) is device:
-            return device, (obj.type,) if obj.index is None else (obj.type, obj.index)
         if obj is strided:
             return torch_names.get_layout, ("torch.strided",)
-        if type(obj) is Size:
-            return Size, (tuple(obj),)
         if type(obj) in (dtypes.dtype, StorageKind):
             return torch_names.name_of(obj)
-        return NotImplemented
+        return torch_names.reduced_value(obj)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         module, _, name = torch_names.name_of(obj).rpartition(".")
@@ -169,38 +177,13 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
 
 def _reduced(tensor: Any) -> Any:
     """A tensor as a call of one of PyTorch's functions."""
-    function, made, *state = tensor.__reduce_ex__(_PROTOCOL)
-    attributes = dict(state[0]) if state else {}
-    if function is not rebuild or made[0] not in (Tensor, Parameter):
+    reduced = tensor.__reduce_ex__(_PROTOCOL)
+    if reduced[0] is not rebuild or reduced[1][0] not in (Tensor, Parameter):
         raise pickle.PicklingError(
             f"save(): format='torch' holds tensors, parameters and buffers, but not those of class "
             f"{type(tensor).__name__}; save tensor.as_subclass(fastgrad.Tensor)"
         )
-    kind, storage, offset, sizes, strides, requires_grad, _ = made
-    hooks: OrderedDict[Any, Any] = OrderedDict()
-    is_parameter = kind is Parameter
-    arguments: tuple[Any, ...] = (storage, offset, sizes, strides, requires_grad and not is_parameter, hooks)
-    maker: Any = torch_names.rebuild_tensor_v2
-    if storage.dtype.name in torch_names.UNTYPED:
-        maker, arguments = torch_names.rebuild_tensor_v3, (*arguments, storage.dtype)
-    if is_parameter:
-        plain = _Call(maker, arguments)
-        if attributes:
-            return torch_names.rebuild_parameter_with_state, (plain, requires_grad, hooks, attributes)
-        return torch_names.rebuild_parameter, (plain, requires_grad, hooks)
-    if attributes:
-        return torch_names.rebuild_from_type, (maker, Tensor, arguments, attributes)
-    return maker, arguments
-
-
-class _Call:
-    """Something that pickles as the result of a call."""
-
-    def __init__(self, function: Any, arguments: tuple[Any, ...]) -> None:
-        self.call = (function, arguments)
-
-    def __reduce__(self) -> Any:
-        return self.call
+    return torch_names.call_of(reduced)
 
 
 def write(file: IO[bytes], obj: Any) -> None:

@@ -18,7 +18,7 @@ from fastgrad.serialization.parts import Memories, damage_reported, name_of_file
 from fastgrad.serialization.placement import Placement
 from fastgrad.serialization.restricted import Load, Vocabulary
 from fastgrad.serialization.torch_archive import storage_id
-from fastgrad.serialization.torch_names import NAMES, StorageKind, UntypedBytes
+from fastgrad.serialization.torch_names import NAMES, StorageKind
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 MAGIC = b"\x80\x02\x8a\x0a" + _MAGIC_NUMBER.to_bytes(10, "little")
@@ -96,8 +96,7 @@ def read(file: IO[bytes], placement: Placement, load: Load) -> Any:
             made[key], kinds[key] = Storage.empty(kind.dtype, count), kind
             return made[key]
 
-        held = memories.get(key, kind.dtype, count, location, make)
-        return held if kind.typed else UntypedBytes(held)
+        return kind.over(memories.get(key, kind.dtype, count, location, make))
 
     result = load(source, persistent_load, NAMES)
     keys = _plain(source)

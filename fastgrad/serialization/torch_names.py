@@ -42,6 +42,10 @@ class StorageKind:
         self.dtype = dtype
         self.typed = typed
 
+    def over(self, held: Storage) -> Storage | UntypedBytes:
+        """A memory as the functions that make tensors take it."""
+        return held if self.typed else UntypedBytes(held)
+
 
 class UntypedBytes:
     """A memory whose dtype stands with each tensor over it."""
@@ -106,17 +110,21 @@ def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
 
 def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
     """A parameter with attributes."""
-    return _with_state(rebuild_parameter(data, requires_grad, hooks), state)
+    return with_state(rebuild_parameter(data, requires_grad, hooks), state)
 
 
 def rebuild_from_type(rebuild: Any, kind: Any, arguments: Any, state: Any) -> Any:
     """A tensor of a subclass, or with attributes."""
     if not any(rebuild is known for known in _REBUILDERS.values()) or type(arguments) is not tuple:
         raise TypeError("what makes a tensor is no function that does, with a tuple of arguments")
+    return with_state(as_kind(kind, rebuild(*arguments)), state)
+
+
+def as_kind(kind: Any, tensor: Any) -> Any:
+    """A tensor as one of a class."""
     if not isinstance(kind, type) or not issubclass(kind, Tensor):
         raise TypeError(f"expected a class of tensors, but got {kind!r}")
-    out = rebuild(*arguments)
-    return _with_state(out if type(out) is kind else rt.adopt(kind, out), state)
+    return tensor if type(tensor) is kind else rt.adopt(kind, tensor)
 
 
 def _need_nothing(what: str, value: Any) -> None:
@@ -128,12 +136,43 @@ def _plain(sizes: Any) -> Any:
     return tuple(sizes) if type(sizes) is Size else sizes
 
 
-def _with_state(tensor: Any, state: Any) -> Any:
+def with_state(tensor: Any, state: Any) -> Any:
+    """A tensor with the attributes that a file has for it."""
     if type(state) is tuple and len(state) == 2:
         state, slots = state
         _need_nothing("slots", slots)
     storage.restore(tensor, {} if state is None else state)
     return tensor
+
+
+class _Call:
+    """Something that pickles as the result of a call."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def call_of(reduced: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A tensor as a call of one of the functions above, from what `Tensor.__reduce_ex__` gives."""
+    _, (kind, held, offset, sizes, strides, requires_grad, _), *state = reduced
+    attributes = state[0] if state else {}
+    hooks: OrderedDict[Any, Any] = OrderedDict()  # there are none
+    is_parameter = kind is Parameter
+    maker: Callable[..., Any] = rebuild_tensor_v2
+    arguments: tuple[Any, ...] = (held, offset, sizes, strides, requires_grad and not is_parameter, hooks)
+    if held.dtype.name in UNTYPED:
+        maker, arguments = rebuild_tensor_v3, (*arguments, held.dtype)
+    if is_parameter:
+        made = (_Call(maker, arguments), requires_grad, hooks)
+        return (
+            (rebuild_parameter_with_state, (*made, attributes)) if attributes else (rebuild_parameter, made)
+        )
+    if kind is Tensor and not attributes:
+        return maker, arguments
+    return rebuild_from_type, (maker, kind, arguments, attributes)
 
 
 # --- other objects -----------------------------------------------------------------------------------------------
@@ -180,6 +219,15 @@ def get_layout(name: Any) -> Any:
     if name != "torch.strided":
         raise TypeError(f"the layout {name!r} has no counterpart here; save dense tensors")
     return strided
+
+
+def reduced_value(obj: Any) -> Any:
+    """Sizes and devices as calls of their classes; NotImplemented for other objects."""
+    if type(obj) is Size:
+        return Size, (tuple(obj),)
+    if type(obj) is device:
+        return device, (obj.type,) if obj.index is None else (obj.type, obj.index)
+    return NotImplemented
 
 
 _MEMBERS = {str, bytes, int, float, complex, bool, type(None), dtypes.dtype, device}

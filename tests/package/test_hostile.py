@@ -6,6 +6,7 @@ import contextlib
 import gc
 import io
 import linecache
+import os
 import pickle
 import random
 import sys
@@ -97,6 +98,12 @@ def test_other_archives():
     for content in (b"", b"no archive", b"PK\x03\x04" + bytes(100)):
         with pytest.raises(RuntimeError, match="corrupted"):
             PackageImporter(io.BytesIO(content))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="a device of Unix")
+def test_a_device_that_never_ends():
+    with pytest.raises(RuntimeError, match="/dev/zero is corrupted: it is empty"):
+        PackageImporter("/dev/zero")
 
 
 def test_inconsistent_modules():
@@ -220,6 +227,25 @@ def test_an_exporter_that_is_dropped(tmp_path):
     exporter = PackageExporter(tmp_path / "a.pt")
     exporter.save_text("res", "a.txt", "x")
     del exporter
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_that_could_not_be_written(monkeypatch, tmp_path):
+    def interrupted(self, name, data):
+        with self.open(name, "w") as part:
+            part.write(data[:10])
+            raise KeyboardInterrupt
+
+    exporter = PackageExporter(tmp_path / "a.pt")
+    exporter.save_text("res", "a.txt", "x")
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile.ZipFile, "writestr", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            exporter.save_pickle("res", "a.pkl", fg.arange(3000.0))
+    with pytest.raises(RuntimeError, match="the package is closed"):
+        exporter.save_pickle("res", "a.pkl", fg.arange(3000.0))
+    with pytest.raises(RuntimeError, match="the package is closed"):
+        exporter.close()
     assert list(tmp_path.iterdir()) == []
 
 

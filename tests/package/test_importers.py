@@ -10,7 +10,9 @@ import os.path
 import pickle
 import sys
 import threading
+import zipfile
 
+import numpy as np
 import pytest
 
 import fastgrad as fg
@@ -221,6 +223,75 @@ def test_one_memory_seen_as_two_dtypes():
     found, bits = PackageImporter(file).load_pickle("res", "a.pkl", map_location="cpu")
     found.fill_(1.0)
     assert bits.tolist() == [0x3F800000] * 4
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_memories_of_one_address_and_several_lengths(order):
+    array = np.arange(10.0)
+    given = [fg.from_numpy(array[:5]), fg.from_numpy(array)][::order]
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.save_pickle("res", "a.pkl", given)
+    found = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert [x.tolist() for x in found] == [x.tolist() for x in given]
+
+
+def test_a_storage_without_elements_is_one_object():
+    held = fg.functions.storage.Storage.of(fg.ones(0))
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.save_pickle("res", "a.pkl", [held, held])
+        e.save_pickle("res", "b.pkl", held)
+    one, same = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert one is same
+    with zipfile.ZipFile(file) as archive:
+        assert [name for name in archive.namelist() if name.endswith(".storage")] == [
+            "archive/.data/0.storage"
+        ]
+
+
+NESTED = """
+class Inner:
+    def __reduce_package__(self, exporter):
+        return make, ("Inner",)
+
+
+class Outer:
+    def __init__(self):
+        self.inner = Inner()
+
+    def __reduce_package__(self, exporter):
+        exporter.save_pickle("res", "inner.pkl", self.inner)
+        return make, ("Outer",)
+
+
+class Wrong:
+    def __reduce_package__(self, exporter):
+        return self.made
+
+
+def make(importer, name):
+    return globals()[name]()
+"""
+
+
+def test_objects_that_pickle_others_while_they_are_pickled(project):
+    (project / "proj" / "nested.py").write_text(NESTED)
+    import proj.nested
+
+    file = io.BytesIO()
+    with PackageExporter(file) as e:
+        e.intern("proj.**")
+        outer = proj.nested.Outer()
+        e.save_pickle("res", "a.pkl", [outer, outer.inner])
+        wrong = proj.nested.Wrong()
+        for wrong.made in (None, 5, "ab", (), (len,), (len, (), 3)):
+            with pytest.raises(
+                pickle.PicklingError, match=r"Wrong.__reduce_package__ to return a tuple of a func"
+            ):
+                e.save_pickle("res", "b.pkl", wrong)
+    found = PackageImporter(file).load_pickle("res", "a.pkl")
+    assert [type(obj).__name__ for obj in found] == ["Outer", "Inner"]
 
 
 def test_subclasses_of_tensors(project):
