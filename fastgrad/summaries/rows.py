@@ -85,7 +85,8 @@ class Lines:
 
     def __init__(self, model: Any) -> None:
         self.root = Row(model, "", "", 0)
-        self.paths = {id(module): path for path, module in model.named_modules()}
+        self._modules = dict(model.named_modules())  # before the call, in which some may move
+        self.paths = {id(module): path for path, module in self._modules.items()}
         self._first: dict[int, Row] = {id(model): self.root}  # by module
 
     def of(self, parent: Row, module: Any) -> Row:
@@ -100,7 +101,8 @@ class Lines:
         if parent.path and not path.startswith(parent.path + "."):
             return self._below(parent, module, path, path)
         for name in path.removeprefix(parent.path).strip(".").split("."):
-            parent = self._below(parent, parent.module._modules[name], name)
+            inner = f"{parent.path}.{name}" if parent.path else name
+            parent = self._below(parent, self._modules[inner], name, inner)
         return parent
 
     def _below(self, parent: Row, module: Any, name: str, path: str = "") -> Row:
