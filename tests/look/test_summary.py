@@ -7,6 +7,7 @@ import html.parser
 import threading
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import fastgrad as fg
@@ -196,6 +197,15 @@ def test_buffers_that_are_expanded_or_no_leaves():
     assert module.expanded.tolist() == [[0.0] * 3, [1.0] * 3]
     assert module.made.grad_fn is made
     assert module.made.tolist() == [2.0, 2.0]
+
+
+def test_buffers_in_memory_that_cannot_be_written(tmp_path):
+    np.array([0, 1, np.nan], np.float32).tofile(tmp_path / "values")
+    module = nn.ReLU()
+    with pytest.warns(UserWarning, match="not writable"):
+        module.register_buffer("held", fg.from_numpy(np.memmap(tmp_path / "values", np.float32, "r")))
+    fg.summary(module, fg.ones(1))
+    assert module.held.tolist()[:2] == [0.0, 1.0]
 
 
 def test_modules_that_leave_their_places():
