@@ -177,20 +177,19 @@ def _has(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def _require_demo_packages() -> None:
-    missing = [package for module, package in DEMO_PACKAGES.items() if not _has(module)]
-    if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        raise CommandError(
-            f"the demo needs {' and '.join(missing)}, which {verb} not installed; "
-            "install all that it needs with\n"
-            '    pip install "fastgrad[demo]"',
-            EXIT_MISSING_EXTRA,
-        )
+def _missing(packages: Sequence[str], what: str, extra: str) -> CommandError:
+    """What is raised where packages are missing that an extra brings."""
+    verb = "is" if len(packages) == 1 else "are"
+    return CommandError(
+        f"{what} needs {' and '.join(packages)}, which {verb} not installed; install all that it needs with\n"
+        f'    pip install "fastgrad[{extra}]"',
+        EXIT_MISSING_EXTRA,
+    )
 
 
 def _demo(arguments: argparse.Namespace) -> None:
-    _require_demo_packages()
+    if missing := [package for module, package in DEMO_PACKAGES.items() if not _has(module)]:
+        raise _missing(missing, "the demo", "demo")
     report: Path = arguments.report
     if report.is_dir() or not report.absolute().parent.is_dir():
         raise CommandError(
@@ -269,17 +268,16 @@ def _launch(arguments: argparse.Namespace) -> None:
 
     mpiexec = launching.find_mpiexec()
     if mpiexec is None or not _has("mpi4py"):
-        missing = "mpiexec" if mpiexec is None else "mpi4py"
-        raise CommandError(
-            f'launch needs {missing}, which is not installed; install it with\n    pip install "fastgrad[mpi]"',
-            EXIT_MISSING_EXTRA,
-        )
+        raise _missing(["mpiexec" if mpiexec is None else "mpi4py"], "launch", "mpi")
     if not arguments.module and not Path(arguments.program).is_file():
         raise CommandError(f"PROGRAM: expected the path of a file, got {arguments.program!r}", EXIT_USAGE)
     command = launching.command_of(
         mpiexec, arguments.ranks, [arguments.program, *arguments.arguments], arguments.module
     )
-    os.execv(mpiexec, command)  # signals and exit codes are then those of mpiexec
+    try:
+        os.execv(mpiexec, command)  # signals and exit codes are then those of mpiexec
+    except OSError as error:
+        raise CommandError(f"{mpiexec}: {error.strerror}") from error
 
 
 def _warmup(arguments: argparse.Namespace) -> None:

@@ -33,10 +33,14 @@ def escaped(text: str) -> str:
     return html.escape(_UNFIT.sub("\ufffd", text))
 
 
+def cut(text: str, longest: int = LONGEST) -> str:
+    """A text, or its beginning if it is too long."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
 def shortened(text: str, longest: int = LONGEST) -> str:
     """A text of one line that is not too long."""
-    text = " ".join(text.split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return cut(" ".join(text.split()), longest)
 
 
 def piece(body: str) -> str:
@@ -68,9 +72,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 0) -> 
 
 
 def _row(tag: str, cells: Sequence[str], left: int) -> str:
-    texts = [text if len(text) <= LONGEST else text[: LONGEST - 1] + "…" for text in cells]
-    classes = [' class="l"' if k < left else "" for k in range(len(texts))]
-    made = (f"<{tag}{kind}>{escaped(text)}</{tag}>" for kind, text in zip(classes, texts, strict=True))
+    classes = [' class="l"' if k < left else "" for k in range(len(cells))]
+    made = (f"<{tag}{kind}>{escaped(cut(text))}</{tag}>" for kind, text in zip(classes, cells, strict=True))
     return f"<tr>{''.join(made)}</tr>"
 
 

@@ -1,4 +1,4 @@
-"""Make the pictures of the gallery (docs/gallery.md) anew: ``python tools/gallery.py`` runs every example once.
+"""Make the pictures of the gallery (docs/gallery.md) anew: ``python tools/gallery.py`` runs their programs once.
 
 It needs the extra `examples` and some minutes. Names of pictures choose: ``python tools/gallery.py grad_cam``.
 """

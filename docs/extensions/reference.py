@@ -28,17 +28,17 @@ NOT_LISTED = {
     "fastgrad.nn.modules",  # `fastgrad.nn` has the same names
 }
 TOPICS = {
-    "Making tensors": "creation likeness conversion data sampling draws sharing storage dlpack spectra",
+    "Making tensors": "creation likeness sampling draws sharing spectra",
     "Element by element": "elementwise pointwise bits complex_numbers special",
     "Reductions and statistics": "reduce statistics summaries running histograms",
     "Shapes and views": "shape arrangement repetition strided",
     "Indices": "index scattering taking placing changing",
     "Orders and searching": "sorting orders searching",
-    "Linear algebra": "linalg products contractions factors systems matrices matrix_functions older_linalg orthogonal "
-    "least_squares",
-    "Networks": "functional activations dropout native shuffling recurrent",
+    "Linear algebra": "linalg products contractions systems matrix_functions older_linalg orthogonal least_squares",
+    "Networks": "recurrent",  # and all of `fastgrad.nn.functional`
 }
-"""Pages of functions of the package, by the modules that define them; what is left stands on that of the package."""
+"""Pages of functions of the package, by the modules of `fastgrad.functions` that define them; what is left stands on
+that of the package."""
 TOPIC_OF = {module: topic for topic, modules in TOPICS.items() for module in modules.split()}
 
 stubs = types.SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "tools" / "stubs.py")))
@@ -86,7 +86,9 @@ def topic(module: types.ModuleType, name: str) -> str | None:
     if name.endswith("_"):
         return "In place"
     path = getattr(inspect.unwrap(value), "__module__", None) or ""
-    return next((TOPIC_OF[part] for part in path.split(".")[1:] if part in TOPIC_OF), None)
+    if path.startswith("fastgrad.nn.functional."):
+        return "Networks"
+    return TOPIC_OF.get(path.removeprefix("fastgrad.functions."))
 
 
 # --- signatures --------------------------------------------------------------------------------------------------
@@ -186,9 +188,22 @@ def _indented(lines: Iterable[str], by: int) -> list[str]:
     return [" " * by + line if line else "" for line in lines]
 
 
+def attributes_apart(doc: str) -> str:
+    """A docstring whose attributes have a line each: those that share one, napoleon takes for a type and a name."""
+    section = stubs.section(doc, "Attributes").rstrip("\n")
+    apart = re.sub(
+        r"^(\w+(?:, \w+)+)(.*(?:\n(?: .*)?)*)$",
+        lambda found: "\n".join(name + found[2].rstrip("\n") for name in found[1].split(", ")),
+        section,
+        flags=re.MULTILINE,
+    )
+    return doc.replace(section, apart) if section else doc
+
+
 def described(value: Any, what: str) -> list[str]:
     """A docstring as reStructuredText."""
-    return str(NumpyDocstring(inspect.getdoc(value) or "", NAPOLEON, what=what)).splitlines()
+    doc = attributes_apart(inspect.getdoc(value) or "")
+    return str(NumpyDocstring(doc, NAPOLEON, what=what)).splitlines()
 
 
 def directive(kind: str, name: str, forms: list[str], body: list[str], *options: str) -> list[str]:

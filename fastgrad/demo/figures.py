@@ -7,7 +7,6 @@ Note [Colours]: matplotlib knows no theme. Figures are drawn in marker colours t
 from __future__ import annotations
 
 import base64
-import html
 import io
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from matplotlib.image import imsave
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
+from fastgrad.markup import escaped
 from fastgrad.viz import style
 from fastgrad.viz.drawing import Picture
 from fastgrad.viz.style import matplotlib_style
@@ -70,7 +70,7 @@ def to_svg(figure: Figure, name: str, description: str) -> str:
     svg = re.sub(r'(href="|url\()#', rf"\g<1>#{name}-", svg)
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable})")
-    return svg.replace(">", f"><title>{html.escape(description)}</title>", 1).strip()
+    return svg.replace(">", f"><title>{escaped(description)}</title>", 1).strip()
 
 
 def graph_to_svg(picture: Picture, name: str, description: str) -> str:
@@ -82,12 +82,12 @@ def graph_to_svg(picture: Picture, name: str, description: str) -> str:
     name, description : str
         As for `to_svg`.
     """
-    svg = re.sub(r"url\(#tip\)", f"url(#{name}-tip)", picture.svg).replace('id="tip"', f'id="{name}-tip"')
+    svg = picture.svg.replace("url(#tip)", f"url(#{name}-tip)").replace('id="tip"', f'id="{name}-tip"')
     for colour, variable in _GRAPH_VARIABLES.items():
         svg = svg.replace(f'"{colour}"', f'"var({variable})"')
     head = (
         f'<svg viewBox="0 0 {picture.width:.1f} {picture.height:.1f}" role="img" class="plot graph" '
-        f'style="--natural: {picture.width:.0f}px"><title>{html.escape(description)}</title>'
+        f'style="--natural: {picture.width:.0f}px"><title>{escaped(description)}</title>'
     )
     return re.sub(r"<svg [^>]*>", lambda _: head, svg, count=1)
 

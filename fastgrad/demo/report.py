@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from datetime import datetime
 from importlib import resources
@@ -16,6 +15,7 @@ from fastgrad.demo import figures
 from fastgrad.demo.data import Digits
 from fastgrad.demo.gradients import HookCost
 from fastgrad.demo.train import Run
+from fastgrad.markup import escaped
 
 SHOWN_MISTAKES = 10
 SHOWN_DIGITS = 24
@@ -262,13 +262,13 @@ def _tables(run: Run, digits: Digits) -> str:
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:
     body = "".join(
-        f'<tr><th scope="row">{html.escape(str(key))}</th><td>{_breakable(value)}</td></tr>\n'
+        f'<tr><th scope="row">{escaped(str(key))}</th><td>{_breakable(value)}</td></tr>\n'
         for key, value in rows.items()
     )
-    caption = f"<caption>{html.escape(title)}</caption>"
+    caption = f"<caption>{escaped(title)}</caption>"
     return f'<div class="table"><table>{caption}\n<tbody>\n{body}</tbody></table></div>\n'
 
 
 def _breakable(value: Any) -> str:
     """A value as HTML, of which a path goes on in the next line behind a slash, and a word nowhere."""
-    return html.escape(str(value)).replace("/", "/<wbr>")
+    return escaped(str(value)).replace("/", "/<wbr>")

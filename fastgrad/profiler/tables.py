@@ -18,6 +18,14 @@ def cut(text: str, width: int | None) -> str:
     return text if width is None or len(text) <= width else text[: max(width - 3, 0)] + "..."
 
 
+def line_of(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    """A line of a table, whose first `left` cells begin at the left; the others end at the right."""
+    return "  ".join(
+        cell.ljust(width) if k < left else cell.rjust(width)
+        for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+
+
 def as_table(
     rows: Sequence[Any],
     sort_by: str | None,
@@ -44,12 +52,7 @@ def as_table(
     if header is not None:
         lines += ["-" * len(rule), header]
     for k in range(len(columns[0])):
-        cells = (column[k] for column in columns)
-        # Names and sources begin at the left, numbers end at the right.
-        line = "  ".join(
-            cell.ljust(length) if j == 0 else cell.rjust(length)
-            for j, (cell, length) in enumerate(zip(cells, lengths, strict=True))
-        )
+        line = line_of([column[k] for column in columns], lengths, 1)
         lines += [rule, line, rule] if k == 0 else [line]
     lines += [rule, f"Self CPU time total: {format_time(total)}", ""]
     return "\n".join(lines)

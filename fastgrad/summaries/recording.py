@@ -107,8 +107,7 @@ def summary(
     seen: _Watch | None = None
     if given:
         seen = _Watch(lines)
-        with _unchanged(model, mode), no_grad():
-            seen.run(_copied(args), _copied(named))
+        seen.run(mode, args, named)
     lines.add_rest()
     lines.count()
     inputs = nbytes_of(tensors_in((args, dict(named))))
@@ -208,7 +207,8 @@ def _unchanged(model: Any, mode: str) -> Iterator[None]:
     """A block after which modes, buffers and random states of a model are as before."""
     modules = list(model.modules())
     before = [(module, module.training, dict(module._buffers)) for module in modules]
-    values = {id(b): (b, b.detach().clone()) for _, _, held in before for b in held.values() if b is not None}
+    buffers = {id(b): b for _, _, held in before for b in held.values() if b is not None}
+    values = [(b, b.data, _apart(b.data).clone()) for b in buffers.values()]  # `data` counts no versions
     try:
         with fork_rng():
             if mode != "same":
@@ -220,9 +220,25 @@ def _unchanged(model: Any, mode: str) -> Iterator[None]:
             module.training = training
             module._buffers.clear()
             module._buffers.update(held)
-        for buffer, copy in values.values():
+        for buffer, whole, copy in values:
             with inference_mode(buffer.is_inference()), no_grad():
-                buffer.data.copy_(copy)
+                buffer.data = whole  # `forward` may have given it another size or memory
+                found = _apart(whole)
+                if not _same(found, copy):  # what did not change may lie where nobody can write
+                    found.copy_(copy)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two tensors have the same values, NaN in the same places."""
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _apart(values: Any) -> Any:
+    """The elements of a tensor, those that lie over each other once: what is expanded cannot be written."""
+    for dim, (size, stride) in enumerate(zip(values.shape, values.stride(), strict=True)):
+        if size > 1 and stride == 0:
+            values = values.narrow(dim, 0, 1)
+    return values
 
 
 class _Watch:
@@ -244,16 +260,20 @@ class _Watch:
         self._open: list[tuple[Row, int, BaseException | None]] = []
         self._spans: list[tuple[Row, int, int]] = []
         self._thread = threading.get_ident()
-        self._tape: Tape | None = None
+        self._tape: Tape
         self._noted: BaseException | None = None
 
-    def run(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-        """Call the model, and note what happens."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(register_module_forward_pre_hook(self._begins))
-            stack.enter_context(register_module_forward_hook(self._ends, with_kwargs=True, always_call=True))
-            self._tape = stack.enter_context(record())
-            self.lines.root.module(*args, **named)
+    def run(self, mode: str, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Call the model on copies of arguments, and note what happens."""
+        model = self.lines.root.module
+        # Nothing is touched before the tape is there, of which threads have one at a time.
+        with record() as self._tape, _unchanged(model, mode), no_grad():
+            args, named = _copied(args), _copied(named)
+            with (
+                register_module_forward_pre_hook(self._begins),
+                register_module_forward_hook(self._ends, with_kwargs=True, always_call=True),
+            ):
+                model(*args, **named)
         counts = [multiply_adds(launch) or 0 for launch in self._tape]
         sums = [0, *itertools.accumulate(counts)]
         for row, first, last in self._spans:
@@ -262,13 +282,10 @@ class _Watch:
     def _mine(self, module: Any) -> bool:
         return threading.get_ident() == self._thread and id(module) in self.lines.paths
 
-    def _launches(self) -> int:
-        return 0 if self._tape is None else self._tape.launches
-
     def _begins(self, module: Any, args: Any) -> None:
         if self._mine(module):
             row = self.lines.of(self._open[-1][0], module) if self._open else self.lines.root
-            self._open.append((row, self._launches(), sys.exception()))
+            self._open.append((row, self._tape.launches, sys.exception()))
 
     def _ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         if not self._mine(module):
@@ -283,7 +300,7 @@ class _Watch:
                 error.add_note(f"summary(): this happened in {row.path or 'the model'} ({row.kind})")
                 self._noted = error
             return
-        self._spans.append((row, first, self._launches()))
+        self._spans.append((row, first, self._tape.launches))
         if not row.calls:
             given = [value for value in (*args, *kwargs.values()) if any(True for _ in tensors_in(value))]
             row.input = sizes_text(given[0] if len(given) == 1 else tuple(given))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from fastgrad import markup
 from fastgrad.autograd.introspect import hooks
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.nn.modules.pytree import children, is_container
@@ -84,7 +85,8 @@ class Lines:
 
     def __init__(self, model: Any) -> None:
         self.root = Row(model, "", "", 0)
-        self.paths = {id(module): path for path, module in model.named_modules()}
+        self._modules = dict(model.named_modules())  # before the call, in which some may move
+        self.paths = {id(module): path for path, module in self._modules.items()}
         self._first: dict[int, Row] = {id(model): self.root}  # by module
 
     def of(self, parent: Row, module: Any) -> Row:
@@ -99,7 +101,8 @@ class Lines:
         if parent.path and not path.startswith(parent.path + "."):
             return self._below(parent, module, path, path)
         for name in path.removeprefix(parent.path).strip(".").split("."):
-            parent = self._below(parent, parent.module._modules[name], name)
+            inner = f"{parent.path}.{name}" if parent.path else name
+            parent = self._below(parent, self._modules[inner], name, inner)
         return parent
 
     def _below(self, parent: Row, module: Any, name: str, path: str = "") -> Row:
@@ -123,10 +126,11 @@ class Lines:
         """Fill in the figures that need no call, and those of modules that only others call."""
         seen: set[int] = set()
         for row in self.root:
-            held = {id(p): p for p in parameters_of([row.module])}
-            row.parameters = sum(p.numel() for p in held.values())
-            row.trainable = sum(p.numel() for p in held.values() if p.requires_grad)
-            row.shared = bool(held) and row is not self.root and held.keys() <= seen
+            parameters = parameters_of(row.module)
+            held = set(map(id, parameters))
+            row.parameters = sum(p.numel() for p in parameters)
+            row.trainable = sum(p.numel() for p in parameters if p.requires_grad)
+            row.shared = bool(held) and row is not self.root and held <= seen
             row.hooks = hooks_of(row.module)
             if not row.rows:
                 seen.update(held)
@@ -141,22 +145,16 @@ class Lines:
             row.multiply_adds = sum(inner.multiply_adds for inner in row.rows)
 
 
-def parameters_of(modules: Iterable[Any]) -> list[Any]:
-    """Parameters of modules and of those within them, each once."""
-    held = {
-        id(p): p
-        for module in modules
-        for inner in module.modules()
-        for p in inner._parameters.values()
-        if p is not None
-    }
+def parameters_of(module: Any) -> list[Any]:
+    """Parameters of a module and of those within it, each once."""
+    held = {id(p): p for inner in module.modules() for p in inner._parameters.values() if p is not None}
     return list(held.values())
 
 
 def hooks_of(module: Any) -> int:
     """How many hooks a module, those within it and their parameters have."""
     return sum(len(hooks(inner)) for inner in module.modules()) + sum(
-        len(hooks(p)) for p in parameters_of([module])
+        len(hooks(p)) for p in parameters_of(module)
     )
 
 
@@ -170,8 +168,7 @@ def sizes_text(value: Any, deep: int = 0) -> str:
     if isinstance(value, TensorBase):
         return str(list(value.shape))  # type: ignore[attr-defined]
     if value is None or isinstance(value, (bool, int, float, str)):
-        text = repr(value)
-        return text if len(text) <= 12 else text[:11] + "…"
+        return markup.cut(repr(value), 12)
     if not is_container(value):
         return type(value).__name__
     inner = children(value)

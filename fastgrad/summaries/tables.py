@@ -8,6 +8,7 @@ from typing import Any
 
 from fastgrad import markup
 from fastgrad.profiler.events import format_memory
+from fastgrad.profiler.tables import line_of
 from fastgrad.summaries.rows import Row, nbytes_of, parameters_of
 
 HEAD = ("Layer", "Input", "Output", "Parameters", "Mult-adds", "Memory", "Hooks")
@@ -30,6 +31,8 @@ class Summary:
         How far into modules in modules tables go.
     input_nbytes, output_nbytes : int
         Bytes of the inputs, and of what layers give, each piece of memory counted once.
+    parameter_nbytes, buffer_nbytes : int
+        Bytes of the parameters and of the buffers.
     """
 
     def __init__(self, root: Row, depth: int, called: bool, input_nbytes: int, output_nbytes: int) -> None:
@@ -38,10 +41,9 @@ class Summary:
         self.input_nbytes = input_nbytes
         self.output_nbytes = output_nbytes
         self._called = called
-        held = parameters_of([root.module])
-        self._parameter_nbytes = nbytes_of(held)
+        self.parameter_nbytes = nbytes_of(parameters_of(root.module))
         buffers = {id(b): b for m in root.module.modules() for b in m._buffers.values() if b is not None}
-        self._buffer_nbytes = nbytes_of(buffers.values())
+        self.buffer_nbytes = nbytes_of(buffers.values())
 
     @property
     def rows(self) -> list[Row]:
@@ -62,16 +64,6 @@ class Summary:
     def multiply_adds(self) -> int:
         """Of products of matrices, convolutions, attention and recurrent layers."""
         return self.root.multiply_adds
-
-    @property
-    def parameter_nbytes(self) -> int:
-        """Bytes of the parameters."""
-        return self._parameter_nbytes
-
-    @property
-    def buffer_nbytes(self) -> int:
-        """Bytes of the buffers."""
-        return self._buffer_nbytes
 
     def _cells(self) -> Iterator[tuple[str, ...]]:
         """The lines of the table as texts."""
@@ -108,13 +100,7 @@ class Summary:
     def __str__(self) -> str:
         cells = [HEAD, *self._cells()]
         widths = [max(len(row[k]) for row in cells) for k in range(len(HEAD))]
-        lines = [
-            "  ".join(
-                text.ljust(width) if k < LEFT else text.rjust(width)
-                for k, (text, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in cells
-        ]
+        lines = [line_of(row, widths, LEFT).rstrip() for row in cells]
         rule = "─" * max(map(len, lines))
         return "\n".join([lines[0], rule, *lines[1:], rule, *self._totals()])
 

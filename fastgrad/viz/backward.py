@@ -18,6 +18,9 @@ from fastgrad.native.host.tables import OPS
 from fastgrad.profiler.events import format_memory
 from fastgrad.viz.drawing import Diagram, Vertex
 
+DEEPEST = 8
+"""How far into partial calls of partial calls the name of a hook is looked for."""
+
 _OP, _FLAGS, _PLACES, _SEQ, _ATTRS, _VARIABLE, _RETAINS = (
     NODE.fields[name][0] for name in ("op", "flags", "n_places", "seq", "n_attrs", "variable", "retains")
 )
@@ -179,9 +182,9 @@ class Backward:
 def readable(info: Any) -> str:
     """The name of a hook; of a partial call that of its function."""
     hook, name = info.hook, info.name
-    while isinstance(hook, functools.partial):
-        hook = hook.func
-        name = ""
+    for _ in range(DEEPEST):
+        if isinstance(hook, functools.partial):
+            hook, name = hook.func, ""
     name = str(getattr(hook, "__qualname__", "") or name).rpartition("<locals>.")[2]
     return name if name not in ("", "<unknown>") else type(hook).__qualname__
 

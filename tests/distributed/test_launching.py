@@ -75,3 +75,12 @@ def test_what_is_missing(capsys, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as caught:
             cli.main(arguments)
         assert caught.value.code == 2
+
+
+def test_an_mpiexec_that_cannot_run(capsys, monkeypatch, tmp_path):
+    broken = tmp_path / "mpiexec"
+    broken.touch()
+    monkeypatch.setattr(launching, "find_mpiexec", lambda: str(broken))
+    monkeypatch.setattr(cli, "_has", lambda module: True)
+    assert cli.main(["launch", "-n", "2", __file__]) == cli.EXIT_FAILURE
+    assert f"{broken}: Permission denied" in capsys.readouterr().err

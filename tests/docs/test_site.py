@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import typing
 from pathlib import Path
@@ -112,6 +113,47 @@ def test_public_modules_are_those_that_names_lead_to(reference):
         found
     )
     assert not {"fastgrad.native", "fastgrad.kernels", "fastgrad.ops"} & set(found)
+
+
+def test_functions_stand_on_pages_of_their_modules(reference):
+    found = {name: reference.topic(fg, name) for name in reference.public_names(fg)}
+    assert {"conv2d", "lstm_cell"} <= {name for name, title in found.items() if title == "Networks"}
+    assert found["cumprod"] == "Reductions and statistics"
+    # Modules elsewhere have names of the same kind.
+    assert found["summary"] is found["get_num_threads"] is None
+    homes = {
+        (getattr(inspect.unwrap(getattr(fg, name)), "__module__", None) or "").removeprefix(
+            "fastgrad.functions."
+        )
+        for name in found
+    }
+    assert set(reference.TOPIC_OF) <= homes
+
+
+def test_attributes_that_share_a_line_have_one_each(reference):
+    doc = inspect.cleandoc("""Sizes.
+
+    Parameters
+    ----------
+    a, b : int
+
+    Attributes
+    ----------
+    width, height : float
+        In pixels,
+        not in inches.
+    name : str
+
+    Notes
+    -----
+    one, two : three
+    """)
+    apart = reference.attributes_apart(doc)
+    described = "float\n    In pixels,\n    not in inches.\n"
+    assert apart == doc.replace(f"width, height : {described}", f"width : {described}height : {described}")
+    assert reference.attributes_apart("Nothing.") == "Nothing."
+    lines = reference.described(fg.viz.Picture, "class")
+    assert {":ivar width: In pixels.", ":ivar height: In pixels."} <= set(lines)
 
 
 def test_signatures_have_types(reference):

@@ -7,6 +7,7 @@ import html.parser
 import threading
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import fastgrad as fg
@@ -149,6 +150,98 @@ def test_an_exception_leaves_everything_as_before_and_says_where():
         fg.ones(1)
     assert tape.launches == 1
     del raised
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda module: module.held.add_(1),
+        lambda module: module.held.resize_(9).zero_(),
+        lambda module: module.held.resize_(0),
+        lambda module: module.held.set_(fg.zeros(5)),
+        lambda module: setattr(module.held, "data", fg.zeros(7)),
+        lambda module: setattr(module.held, "data", fg.zeros(3, dtype=fg.float64)),
+        lambda module: setattr(module, "held", fg.zeros(7)),
+        lambda module: delattr(module, "held"),
+    ],
+)
+def test_buffers_are_put_back_whatever_forward_does_to_them(change):
+    class Holds(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("held", fg.arange(3.0))
+
+        def forward(self, x):
+            change(self)
+            return x
+
+    module = Holds()
+    held, memory = module.held, module.held.data_ptr()
+    alias = held.detach()
+    fg.summary(nn.Sequential(module, nn.BatchNorm1d(2)), fg.ones(3, 2), mode="train")
+    assert module.held is held
+    assert held.data_ptr() == alias.data_ptr() == memory
+    assert held.dtype is fg.float32
+    assert held.tolist() == alias.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_buffers_that_are_expanded_or_no_leaves():
+    module = nn.ReLU()
+    base = fg.arange(2.0)
+    module.register_buffer("expanded", base[:, None].expand(2, 3))
+    module.register_buffer("made", fg.ones(2, requires_grad=True) * 2)
+    module.register_forward_pre_hook(lambda *_: [None, base.add_(1)][0])
+    made, version = module.made.grad_fn, module.made._version
+    fg.summary(module, fg.ones(1))
+    assert module.made._version == version
+    assert module.expanded.tolist() == [[0.0] * 3, [1.0] * 3]
+    assert module.made.grad_fn is made
+    assert module.made.tolist() == [2.0, 2.0]
+
+
+def test_buffers_in_memory_that_cannot_be_written(tmp_path):
+    np.array([0, 1, np.nan], np.float32).tofile(tmp_path / "values")
+    module = nn.ReLU()
+    with pytest.warns(UserWarning, match="not writable"):
+        module.register_buffer("held", fg.from_numpy(np.memmap(tmp_path / "values", np.float32, "r")))
+    fg.summary(module, fg.ones(1))
+    assert module.held.tolist()[:2] == [0.0, 1.0]
+
+
+def test_modules_that_leave_their_places():
+    class Moves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+        def forward(self, x):
+            return self.inner._modules.pop("0")(x)
+
+    found = fg.summary(Moves(), fg.ones(2, 4))
+    assert [row.path for row in found.rows] == ["", "inner", "inner.0", "inner.1"]
+
+
+def test_another_thread_changes_nothing_meanwhile():
+    class Meets(nn.Module):
+        def forward(self, x):
+            def other() -> None:
+                with pytest.raises(RuntimeError, match="capture"):
+                    fg.summary(model, fg.ones(1), mode="train")
+                modes.append(model.training)
+
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            return x
+
+    modes: list[bool] = []
+    model = nn.Sequential(Meets()).eval()
+    fg.summary(model, fg.ones(1), mode="same")
+    assert modes == [False]
+    model.train()
+    fg.summary(model, fg.ones(1))
+    assert modes == [False, False]
+    assert model.training
 
 
 def test_random_states_are_put_back():

@@ -6,6 +6,7 @@ import gc
 import io
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -220,23 +221,32 @@ def test_files(writer_type: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (lambda w: w.add_scalar("a", 1j), ValueError, "one real number"),
         (lambda w: w.add_scalars("a", {"b": None}), TypeError, "argument 'b'"),
         (lambda w: w.add_scalars("a", {1: 2}), TypeError, "argument 'tag' must be str, not int"),
+        (lambda w: w.add_scalar("a", 10**400), OverflowError, "too large"),
+        (lambda w: w.add_scalars("a", [("b", 1)]), TypeError, "'tag_scalar_dict' must be a mapping, not list"),
+        (lambda w: w.add_scalars(None, {"b": 1}), TypeError, "argument 'main_tag' must be str, not NoneType"),
         (lambda w: w.add_histogram("a", []), ValueError, "The input has no element"),
+        (lambda w: w.add_histogram("a", [1.0, 2.0], max_bins=0), ValueError, "max_bins must be at least 1"),
         (lambda w: w.add_histogram("a", fg.tensor([float("nan")])), ValueError, "must be finite"),
         (lambda w: w.add_histogram("a", fg.ones(1) * 1j), TypeError, "must be real"),
         (lambda w: w.add_image("a", fg.ones(2, 2)), ValueError, r"'CHW' do not name the dimensions .* \(2, 2\)"),
         (lambda w: w.add_image("a", fg.ones(5, 2, 2)), ValueError, "1, 3 or 4 channels"),
         (lambda w: w.add_image("a", fg.ones(3, 0, 2)), ValueError, "some pixels"),
         (lambda w: w.add_image("a", None), TypeError, "'img_tensor' must be a Tensor"),
+        (lambda w: w.add_image("a", fg.ones(3, 2, 2) * 1j), TypeError, "'img_tensor' must be real"),
         (lambda w: w.add_image("a", fg.ones(2, 2), dataformats="HX"), ValueError, "'HX'"),
         (lambda w: w.add_text("a", b"x"), TypeError, "'text_string' must be str, not bytes"),
         (lambda w: w.add_pr_curve("a", [1], [0.5, 0.5]), ValueError, "there are 1, 2 and 1"),
         (lambda w: w.add_pr_curve("a", [1], [1.5]), ValueError, "from 0 to 1"),
         (lambda w: w.add_pr_curve("a", [1], [0.5], num_thresholds=1), ValueError, "at least 2"),
+        (lambda w: w.add_pr_curve("a", [1j], [0.5]), TypeError, "'labels' must be real"),
+        (lambda w: w.add_pr_curve("a", [1], [0.5], weights=1j), TypeError, "'weights' must be real"),
         (lambda w: w.add_custom_scalars({"a": {"b": ["Pie", []]}}), ValueError, "chart 'b' must be"),
         (lambda w: w.add_custom_scalars({"a": {"b": ["Margin", ["c"]]}}), ValueError, "value, lower, upper"),
         (lambda w: w.add_hparams([], {}), TypeError, "must be dicts"),
         (lambda w: w.add_hparams({"a": [1]}, {}), ValueError, "value of a should be"),
         (lambda w: w.add_hparams({"a": 1}, {}, {"a": ["x"]}), TypeError, "values of a in hparam_domain_discrete"),
+        (lambda w: w.add_hparams({1: 1}, {}), TypeError, "argument 'hparam_dict' must be str, not int"),
+        (lambda w: w.add_hparams({"a": 1}, {"b": 1, "c": "x"}), TypeError, "argument 'c' must be a Tensor"),
         (lambda w: w.add_graph(fg.nn.ReLU()), NotImplementedError, r"add_graph\(\) is not supported: .*viz.graph"),
         (lambda w: w.add_embedding(fg.ones(1)), NotImplementedError, r"SummaryWriter.add_embedding\(\)"),
         (lambda w: w.add_video("a", fg.ones(1)), NotImplementedError, r"add_video\(\)"),
@@ -248,6 +258,14 @@ def test_wrong_arguments(writer: Any, call: Any, error: type[Exception], match: 
     with pytest.raises(error, match=match):
         call(writer)
     assert not written(writer)
+
+
+def test_a_wrong_step_to_purge_from_leaves_no_thread(writer_type: Any, tmp_path: Path):
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="invalid literal"):
+        writer_type(tmp_path / "wrong", purge_step="x")
+    assert threading.active_count() == before
+    assert not (tmp_path / "wrong").exists()
 
 
 def everything(writer: Any, t: ModuleType) -> None:

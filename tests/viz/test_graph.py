@@ -292,3 +292,12 @@ def test_hooks_that_are_partial_calls_have_the_name_of_the_function():
     x = fg.ones(2, requires_grad=True)
     x.register_hook(functools.partial(functools.partial(clip)))
     assert "tensor hook: clip" in texts(viz.graph(x * 2))
+
+
+def test_partial_calls_of_themselves_have_a_name_too():
+    hook = functools.partial(clip)
+    hook.__setstate__((hook, (), {}, {}))
+    x = fg.ones(2, requires_grad=True)
+    x.register_hook(hook)
+    assert "tensor hook: partial" in texts(viz.graph(x * 2))
+    hook.__setstate__((clip, (), {}, {}))

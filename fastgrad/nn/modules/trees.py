@@ -35,12 +35,8 @@ def _branch(name: str, module: Any, room: _Room, above: tuple[int, ...], opened:
     """A module that folds; nothing if there is no room. A module within itself is not entered a second time."""
     if not room.taken():
         return ""
-    extra = module.extra_repr()
-    label = markup.escaped(
-        markup.shortened(
-            f"{name}: {module._get_name()}({extra})" if name else f"{module._get_name()}({extra})"
-        )
-    )
+    title = f"{module._get_name()}({module.extra_repr()})"
+    label = markup.escaped(markup.shortened(f"{name}: {title}" if name else title))
     count = sum(_numel(p) for p in module.parameters()) if not above or module._modules else 0
     facts = " " + markup.muted(f"{count:,} parameters") if count else ""
     if id(module) in above:

@@ -28,8 +28,18 @@ def array_of(function: str, argument: str, value: Any) -> np.ndarray:
     return found
 
 
+def real_of(function: str, argument: str, value: Any) -> np.ndarray:
+    """The same of what has real elements."""
+    found = array_of(function, argument, value)
+    if found.dtype.kind == "c":
+        raise TypeError(f"{function}(): argument '{argument}' must be real, not complex")
+    return found
+
+
 def number_of(function: str, argument: str, value: Any) -> float:
     """The only element of what has one."""
+    if isinstance(value, int):  # of any size
+        return float(value)
     found = array_of(function, argument, value)
     if found.size != 1 or found.dtype.kind == "c":
         raise ValueError(
@@ -43,7 +53,7 @@ def number_of(function: str, argument: str, value: Any) -> float:
 
 def pixels_of(function: str, value: Any, dataformats: str) -> np.ndarray:
     """An image, or a grid of images, as bytes (H, W, C): floats are from 0 to 1, integers bytes."""
-    found = array_of(function, "img_tensor", value)
+    found = real_of(function, "img_tensor", value)
     formats = dataformats.upper()
     if (
         len(formats) != found.ndim
@@ -122,10 +132,9 @@ def histogram_of(values: Any, bins: Any, max_bins: int | None) -> dict[str, Any]
 
     The first bucket is empty; its limit is where the second one begins.
     """
-    found = array_of("add_histogram", "values", values).reshape(-1)
-    if found.dtype.kind == "c":
-        raise TypeError("add_histogram(): argument 'values' must be real, not complex")
-    found = found.astype(np.float64)
+    if max_bins is not None and max_bins < 1:
+        raise ValueError(f"add_histogram(): max_bins must be at least 1, but got {max_bins}")
+    found = real_of("add_histogram", "values", values).reshape(-1).astype(np.float64)
     if not found.size:
         raise ValueError("The input has no element.")
     if not np.isfinite(found).all():
@@ -147,9 +156,9 @@ def histogram_of(values: Any, bins: Any, max_bins: int | None) -> dict[str, Any]
 
 def curve_of(labels: Any, predictions: Any, num_thresholds: int, weights: Any) -> np.ndarray:
     """True and false positives, true and false negatives, precision and recall at thresholds from 0 to 1: (6, N)."""
-    truth = array_of("add_pr_curve", "labels", labels).reshape(-1).astype(np.float64)
-    guess = array_of("add_pr_curve", "predictions", predictions).reshape(-1).astype(np.float64)
-    given = 1.0 if weights is None else array_of("add_pr_curve", "weights", weights).reshape(-1)
+    truth = real_of("add_pr_curve", "labels", labels).reshape(-1).astype(np.float64)
+    guess = real_of("add_pr_curve", "predictions", predictions).reshape(-1).astype(np.float64)
+    given = 1.0 if weights is None else real_of("add_pr_curve", "weights", weights).reshape(-1)
     if truth.shape != guess.shape or np.size(given) not in (1, truth.size):
         raise ValueError(
             f"add_pr_curve(): labels, predictions and weights must be as many, but there are {truth.size}, "

@@ -32,10 +32,17 @@ def _missing(name: str, instead: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _tag(function: str, tag: Any) -> str:
+def _tag(function: str, tag: Any, argument: str = "tag") -> str:
     if not isinstance(tag, str):
-        raise TypeError(f"{function}(): argument 'tag' must be str, not {type(tag).__name__}")
+        raise TypeError(f"{function}(): argument '{argument}' must be str, not {type(tag).__name__}")
     return tag
+
+
+def _numbers(function: str, argument: str, found: Any) -> dict[str, float]:
+    """A mapping of tags to numbers, all of which are checked before anything is written."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"{function}(): argument '{argument}' must be a mapping, not {type(found).__name__}")
+    return {_tag(function, tag): number_of(function, tag, value) for tag, value in found.items()}
 
 
 class FileWriter:
@@ -126,7 +133,7 @@ class SummaryWriter:
             now = datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
         self.log_dir = os.fspath(log_dir)
-        self.purge_step = purge_step
+        self.purge_step = None if purge_step is None else int(purge_step)  # before a thread begins
         self.max_queue = max_queue
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
@@ -214,14 +221,12 @@ class SummaryWriter:
             As in `add_scalar`.
         """
         walltime = time.time() if walltime is None else walltime
-        found = {
-            _tag("add_scalars", tag): number_of("add_scalars", tag, value)
-            for tag, value in tag_scalar_dict.items()
-        }
+        name = _tag("add_scalars", main_tag, "main_tag").replace("/", "_")
+        found = _numbers("add_scalars", "tag_scalar_dict", tag_scalar_dict)
         folder = self._get_file_writer().get_logdir()
         assert self.all_writers is not None, "_get_file_writer() has made it"
         for tag, value in found.items():
-            place = f"{folder}/{main_tag.replace('/', '_')}_{tag}"
+            place = f"{folder}/{name}_{tag}"
             if place not in self.all_writers:
                 self.all_writers[place] = self._file(place)
             self.all_writers[place].add_summary(messages.scalar(main_tag, value), global_step, walltime)
@@ -448,12 +453,15 @@ class SummaryWriter:
         """
         if type(hparam_dict) is not dict or type(metric_dict) is not dict:
             raise TypeError("add_hparams(): hparam_dict and metric_dict must be dicts")
-        found = messages.hparams(hparam_dict, metric_dict, hparam_domain_discrete or {})
+        for name in hparam_dict:
+            _tag("add_hparams", name, "hparam_dict")
+        metrics = _numbers("add_hparams", "metric_dict", metric_dict)
+        found = messages.hparams(hparam_dict, metrics, hparam_domain_discrete or {})
         folder = os.path.join(self._get_file_writer().get_logdir(), run_name or str(time.time()))
         with SummaryWriter(folder) as run:
             for message in found:
                 run._write(message, global_step, None)
-            for tag, value in metric_dict.items():
+            for tag, value in metrics.items():
                 run.add_scalar(tag, value, global_step)
 
     add_graph = _missing("add_graph", "fastgrad.viz.graph(output).save('graph.svg') draws what ran")
