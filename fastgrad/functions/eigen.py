@@ -10,7 +10,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.function import Function
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.complex_numbers import complex as complex_of
-from fastgrad.functions.matrices import LinAlgError
+from fastgrad.functions.matrices import LinAlgError, need_equal_sides, need_rows
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.shape import cat
 from fastgrad.functions.sharing import from_numpy
@@ -92,14 +92,7 @@ def _need_no_phase(lengths: Any) -> None:
 
 
 def _need_square(name: str, x: Any) -> Any:
-    if need_tensor(name, x, "A").dim() < 2:
-        raise RuntimeError(
-            f"{name}(): The input tensor A must have at least 2 dimensions, but it has {x.dim()}"
-        )
-    if x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(
-            f"{name}(): A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices"
-        )
+    need_equal_sides(name, need_rows(name, need_tensor(name, x, "A")))
     if x.dtype not in _RESULTS:
         error = NotImplementedError if x.dtype.is_floating_point else RuntimeError
         raise error(f"{name}(): not implemented for '{x.dtype.type_name}'; convert A with .float()")

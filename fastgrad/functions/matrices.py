@@ -54,7 +54,12 @@ def need_floats(name: str, x: Any, argument: str = "A", position: int = 1) -> An
 
 def need_matrices(name: str, x: Any, argument: str = "A", position: int = 1) -> Any:
     """A batch of matrices of floats; RuntimeError otherwise."""
-    if need_floats(name, x, argument, position).dim() < 2:
+    return need_rows(name, need_floats(name, x, argument, position), argument)
+
+
+def need_rows(name: str, x: Any, argument: str = "A") -> Any:
+    """A tensor of at least two dimensions; RuntimeError otherwise."""
+    if x.dim() < 2:
         raise RuntimeError(
             f"{name}(): The input tensor {argument} must have at least 2 dimensions, but it has {x.dim()}"
         )
@@ -63,7 +68,12 @@ def need_matrices(name: str, x: Any, argument: str = "A", position: int = 1) -> 
 
 def need_square(name: str, x: Any, argument: str = "A", position: int = 1) -> Any:
     """A batch of square matrices of floats; RuntimeError otherwise."""
-    m, n = need_matrices(name, x, argument, position).shape[-2:]
+    return need_equal_sides(name, need_matrices(name, x, argument, position), argument)
+
+
+def need_equal_sides(name: str, x: Any, argument: str = "A") -> Any:
+    """A batch of square matrices of any dtype; RuntimeError otherwise."""
+    m, n = x.shape[-2:]
     if m != n:
         raise RuntimeError(
             f"{name}(): {argument} must be batches of square matrices, but they are {m} by {n} matrices"

@@ -215,12 +215,17 @@ def function_key(what: str, *values: Any) -> str:
     TypeError
         If they read what no key can hold.
     """
+    return cache.hash_texts(_text_of(what, values, "among its operands or constants"))[:10]
+
+
+def _text_of(what: str, values: Any, place: str) -> str:
+    """What tells functions on arrays from others; if no text does, a TypeError says what the place of changes is."""
     try:
-        return cache.hash_texts(by_value(values, stand_in))[:10]
+        return by_value(values, stand_in)
     except TypeError as error:
         raise TypeError(
             f"{what} cannot be compiled, as its key cannot hold its value, {error}: it may read numbers, strings, "
-            "tuples of them and functions; what changes belongs among its operands or constants"
+            f"tuples of them and functions; what changes belongs {place}"
         ) from None
 
 
@@ -237,16 +242,11 @@ def hook_code(function: FunctionType, dtype: int, access: int, rank: int, state_
     """
     sources = sources_key("kernels/cpu/hooks.py")
     code = function.__code__
-    try:
-        key = cache.hash_texts(
-            sources, FRAME_OF_HOOKS.layout(), code.co_filename, str(code.co_firstlineno),  # what it raises names these
-            by_value((function, dtype, access, rank, state_dtype, flags.DEBUG), stand_in),
-        )  # fmt: skip
-    except TypeError as error:
-        raise TypeError(
-            f"native hook '{function.__name__}' cannot be compiled, as its key cannot hold its value, {error}: it may "
-            "read numbers, strings, tuples of them and functions; what changes belongs in its state"
-        ) from None
+    about = (function, dtype, access, rank, state_dtype, flags.DEBUG)
+    key = cache.hash_texts(
+        sources, FRAME_OF_HOOKS.layout(), code.co_filename, str(code.co_firstlineno),  # what it raises names these
+        _text_of(f"native hook '{function.__name__}'", about, "in its state"),
+    )  # fmt: skip
     plain = re.sub(r"\W+", "_", function.__name__)
     name = f"hook-{plain}-{DTYPES[dtype]}-{key}"
 

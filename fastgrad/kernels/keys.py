@@ -53,7 +53,7 @@ def need_values(function: FunctionType) -> None:
 
 
 def globals_read(function: FunctionType, without: tuple[str, ...] = VOCABULARY) -> dict[str, Any]:
-    """The globals that a function reads, but for the vocabulary and names that have no value yet."""
+    """The globals that a function reads, but for names that mean something else, or have no value yet."""
     code, known = function.__code__, function.__globals__
     candidates = {name for name in _names(code) if name in known and name not in without}
     if candidates:  # names of attributes stand in the same list

@@ -34,7 +34,7 @@ def specialised(
         return place[value]
 
     def copied(value: FunctionType) -> FunctionType:
-        read = {name: made(v) for name, v in globals_read(value).items() if name not in names}
+        read = {name: made(v) for name, v in globals_read(value, tuple(names)).items()}
         cells = tuple(CellType(made(v)) for v in cells_of(value).values())
         copy = FunctionType(
             value.__code__, {**value.__globals__, **read, **names}, value.__name__, value.__defaults__, cells

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fastgrad import dtypes as element_dtypes
 from fastgrad.functions.plans import planned
 from fastgrad.library.declarations import function_of, need_gradients, parsed
@@ -32,6 +34,7 @@ from fastgrad.ops.array_ops import (
 from fastgrad.ops.call import apply, float_bits
 
 _DTYPE = TENSOR.fields["dtype"][0]
+_TEXTS = (str, bytes, bytearray)  # which `float` would read
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -248,9 +251,9 @@ def _word(name: str, of: ArrayFunction, constant: Constant, value: Any) -> int:
         if isinstance(value, TensorBase):
             raise TypeError
         if constant.kind == "float":
-            return float_bits(float(value)) if not isinstance(value, str) else _refuse()
+            return float_bits(float(value)) if not isinstance(value, _TEXTS) else _refuse()
         if constant.kind == "bool":
-            return int(value) if type(value).__name__ in ("bool", "bool_") else _refuse()
+            return int(value) if type(value) in (bool, np.bool_) else _refuse()
         word = operator.index(value)
     except TypeError:
         hint = "; make it an input to have gradients" if isinstance(value, TensorBase) else ""

@@ -9,14 +9,13 @@ from types import FunctionType
 from typing import Any
 
 from fastgrad import dtypes
+from fastgrad.library.names import TAKEN
 from fastgrad.native.contracts.element_types import DISCRETE, WITHOUT_HALVES
 from fastgrad.native.contracts.frame import MAX_FACTORS, MAX_REACHES
 from fastgrad.native.contracts.frames.framed import MAX_FRAMED_INPUTS, MAX_FRAMED_OUTPUTS
 from fastgrad.native.contracts.limits import RULES
 from fastgrad.ops.array_ops import Array, ArrayFunction, Constant
 
-TAKEN = frozenset(("g", "gs", "y", "y1", "y2", "sizes", "position", "before", "own"))
-"""What rules of derivatives call something else than an operand."""
 _KINDS = {float: "float", int: "int", bool: "bool", "float": "float", "int": "int", "bool": "bool"}
 _TEXT = re.compile(r"\s*(?:(\w+)\s*)?\(([^()]*)\)\s*")
 _NUMBA_OPTIONS = ("fastmath", "error_model")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
-from fastgrad.library.names import node_name, op_name, plain_parameters
+from fastgrad.library.names import TAKEN, node_name, op_name, plain_parameters
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.limits import MAX_INPUTS, RULES
@@ -19,25 +19,7 @@ from fastgrad.ops.call import apply, as_number
 from fastgrad.ops.formulas import declared, need_formula
 from fastgrad.ops.rules import parameters
 
-_TAKEN = frozenset(
-    (
-        "g",
-        "gs",
-        "y",
-        "y1",
-        "y2",
-        "out",
-        "v",
-        "m",
-        "c",
-        "sizes",
-        "position",
-        "before",
-        "own",
-        "condition",
-        "number",
-    )
-)
+_TAKEN = TAKEN.union(("out", "v", "m", "c", "condition", "number"))
 
 
 class ElementwiseOp:

@@ -11,6 +11,8 @@ from typing import Any
 
 RESERVED = frozenset(("prim", "prims", "aten", "at", "torch", "fastgrad"))
 """Namespaces that are no user's: PyTorch's ops, and fastgrad's."""
+TAKEN = frozenset(("g", "gs", "y", "y1", "y2", "sizes", "position", "before", "own"))
+"""What rules of derivatives call something else than an operand."""
 
 
 def need_namespace(caller: str, namespace: Any) -> str:

@@ -23,6 +23,7 @@ from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.contracts.frames.framed import FRAMED, INPUT
 from fastgrad.native.contracts.limits import ATTR_WORDS
 from fastgrad.native.contracts.ops import (
+    ELEMENTWISE,
     NOT_DIFFERENTIABLE,
     ONE_DIFFERENTIABLE,
     SHAPE_FRAMED,
@@ -34,12 +35,13 @@ from fastgrad.ops.call import Symbol, float_of_bits, invoke
 from fastgrad.ops.formulas import need_rows
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
-from fastgrad.ops.rules import Integer, Trace, parameters, taking
+from fastgrad.ops.rules import Integer, Trace, number_words, parameters, taking
 from fastgrad.ops.saving import OUTPUTS
 
 PREFIX = "library_"
 """How names of such ops begin in the table."""
 _LOCK = threading.RLock()
+_OPS: dict[str, Op] = {}  # what was declared to its end, by what tells it from others
 _number = itertools.count(1)
 
 
@@ -172,10 +174,11 @@ def declare(
         )
     with _LOCK:
         name = f"{PREFIX}{name}_{_key(of, rules, joint)}"
-        op = BY_NAME.get(name)
+        op = _OPS.get(name)
         if op is None:
             need_rows(of.what, 1 + sum(map(len, rules.values())) + (joint is not None))
-            op = _declared(name, of, rules, joint, called, node)
+            own = f"{name}_{next(_number)}" if name in BY_NAME else name  # beside one that something stopped
+            op = _OPS[name] = _declared(own, of, rules, joint, called, node)
     return op, said
 
 
@@ -353,12 +356,26 @@ class _Derivative:
 
 
 class _Trial(Trace):
-    """The trace of a rule that is only tried: its numbers become no tensors, which would stay."""
+    """The trace of a rule that is only tried: its numbers become no tensors, which would stay.
+
+    It refuses what compiled code takes on trust.
+    """
 
     def constant(self, value: Any) -> Symbol:
-        if not isinstance(value, (float, complex)):
-            int(value)  # raises for what is no number
+        number_words(value)
         return Symbol(self, 0)
+
+    def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
+        if not attrs and op.kind != ELEMENTWISE and op is not BY_NAME["bmm"]:
+            raise TypeError(f"m.{op.called} is no function of elements")
+        if len(tensors) != len(op.inputs):
+            raise TypeError(f"m.{op.called} takes {len(op.inputs)} operands, but got {len(tensors)}")
+        if any(t is None for t in tensors):
+            raise TypeError(f"{op.called} was given None in place of a tensor or a number")
+        made = super().call(op, tensors, attrs)
+        for word in self.instructions[-1]:
+            number_words(word)  # raises for integers of more than 64 bits
+        return made
 
 
 def need_rule(of: ArrayFunction, part: str, function: FunctionType) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME, NUMBERS
 
@@ -104,11 +105,16 @@ class Symbol(Traced):
 
     def expand(self, *sizes: Any) -> Any:
         """The same repeated along dimensions of size 1."""
-        return invoke(BY_NAME["expand_to"], (self,), len(sizes), sizes)
+        return self._of_sizes("expand_to", sizes)
 
     def reshape(self, *sizes: Any) -> Any:
         """The same elements in other dimensions."""
-        return invoke(BY_NAME["reshape_to"], (self,), len(sizes), sizes)
+        return self._of_sizes("reshape_to", sizes)
+
+    def _of_sizes(self, name: str, sizes: tuple[Any, ...]) -> Any:
+        if len(sizes) > MAX_DIMS:
+            raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions, but {len(sizes)} sizes were given")
+        return invoke(BY_NAME[name], (self,), len(sizes), sizes)
 
     def sum(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The sum along a dimension, or of all elements."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
+import operator
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,6 +52,28 @@ class Integer(Traced):
         self.source = (kind, value)
 
 
+def number_words(value: Any) -> tuple[int, int, int]:
+    """What a number of a rule is made of: its kind, the bits of a float, and the bits of an imaginary part or an int.
+
+    Raises
+    ------
+    TypeError
+        For what is no number: a tensor, say, whose value would be that of the time at which the rule was declared.
+    OverflowError
+        For an int of more than 64 bits.
+    """
+    if isinstance(value, numbers.Integral):
+        return 0, 0, array("q", (int(value),))[0]
+    if isinstance(value, numbers.Real):
+        return 1, float_bits(float(value)), 0
+    if isinstance(value, numbers.Complex):
+        value = complex(value)
+        return COMPLEX_NUMBER, float_bits(value.real), float_bits(value.imag)
+    raise TypeError(
+        f"a rule calculates with what it takes and with numbers, but this is a {type(value).__name__}"
+    )
+
+
 @functools.cache
 def _number(kind: int, bits: int, word: int) -> int:
     """The handle of a number of rules, which lives as long as the process."""
@@ -65,13 +89,7 @@ class Trace:
 
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
-        if isinstance(value, complex):
-            handle = _number(COMPLEX_NUMBER, float_bits(value.real), float_bits(value.imag))
-        elif isinstance(value, float):
-            handle = _number(1, float_bits(value), 0)
-        else:
-            handle = _number(0, 0, int(value))
-        return Symbol(self, -handle)
+        return Symbol(self, -_number(*number_words(value)))
 
     def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
         """Append a call."""
@@ -87,7 +105,9 @@ class Trace:
                 sources.append((SOURCE_CONST, attr))
             else:
                 for value in attr:
-                    sources.append(value.source if isinstance(value, Integer) else (SOURCE_CONST, value))
+                    sources.append(
+                        value.source if isinstance(value, Integer) else (SOURCE_CONST, operator.index(value))
+                    )
         words.append(len(sources))
         for source in sources:
             words.extend(source)
@@ -119,7 +139,15 @@ class Trace:
             return ENV_ABSENT
         if isinstance(operand, Integer):
             return self.of_integer(operand).slot
-        return (operand if isinstance(operand, Symbol) else self.constant(operand)).slot
+        return self.own(operand if isinstance(operand, Symbol) else self.constant(operand)).slot
+
+    def own(self, symbol: Symbol) -> Symbol:
+        """A tensor of this rule; TypeError for one of another."""
+        if symbol.trace is not self:
+            raise TypeError(
+                "a rule was given a tensor of another rule: one that was kept from an earlier call"
+            )
+        return symbol
 
     def install(self) -> int:
         """Write the program down for compiled code; returns its address."""
@@ -267,7 +295,7 @@ def trace(op: Op, rule: Callable[..., Any]) -> Trace:
     result = rule(**{name: argument(op, name, symbols) for name in parameters(rule)})
     if not isinstance(result, Symbol):
         raise TypeError(f"the rule of {op.name} must return a tensor, but returned {type(result).__name__}")
-    t.result = result.slot
+    t.result = t.own(result).slot
     return t
 
 

@@ -8,11 +8,12 @@ from numba import njit
 
 import fastgrad as fg
 from fastgrad.kernels.cuda.compile import built
-from fastgrad.library import op
+from fastgrad.library import m, op
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.kernel_table import KERNELS
+from fastgrad.ops.registry import Op
 
 ARRAY = np.ones(3)
 VECTOR = {"inputs": ("(n)",), "outputs": ("(n)",)}
@@ -181,6 +182,19 @@ BACKWARDS = [
     (lambda g: 3, "must return a tensor, but returned int"),
     (lambda g: None, "must return a tensor, but returned NoneType"),
     (lambda g, x: g if x > 0 else x, "a choice between values is m.where"),
+    (lambda g: g + None, "add was given None"),
+    (lambda g: g @ None, "bmm was given None"),
+    (lambda g: g + "1", "with numbers, but this is a str"),
+    (lambda g: g * fg.tensor(2.5), "with numbers, but this is a Tensor"),
+    (lambda g: g * (1 << 63), "no rule in the language of tensors: .*int"),
+    (lambda g: g.sum(1 << 63), "no rule in the language of tensors: .*int"),
+    (lambda g: g.transpose("a", 0), "cannot be interpreted as an integer"),
+    (lambda g: g.expand(*range(100)), "at most 8 dimensions, but 100 sizes were given"),
+    (lambda g: g.reshape(*[1] * 9), "at most 8 dimensions, but 9 sizes were given"),
+    (lambda g: m.exp(g, g), "m.exp takes 1 operands, but got 2"),
+    (lambda g: m.add(g), "m.add takes 2 operands, but got 1"),
+    (lambda g: m.transpose(g), "m.transpose is no function of elements"),
+    (lambda g: m.accumulate_grad(g), "m.accumulate_grad is no function of elements"),
     (lambda g, n: g * (n - 1), "unsupported operand"),
     (lambda g, n: g if n > 1 else -g, "a rule is traced once"),
     (lambda g, z: g, r"must take g, and may take n, out, x, but takes \(g, z\)"),
@@ -201,6 +215,35 @@ def test_backwards(backward, message):
     with pytest.raises(TypeError, match=message):
         op(same, **VECTOR, backward=backward)
     assert (len(OPS), len(KERNELS)) == n
+
+
+def doubled(g):
+    return g * 2
+
+
+def test_a_declaration_that_is_stopped_leaves_no_op(monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Op, "vjp", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            op(same, **VECTOR, backward=doubled, name="stopped")
+    x = fg.ones(3, requires_grad=True)
+    op(same, **VECTOR, backward=doubled, name="stopped")(x).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("answer", [lambda kept, g: kept, lambda kept, g: kept + g])
+def test_rules_cannot_use_tensors_of_other_rules(answer):
+    kept = []
+
+    def rule(g):
+        kept.append(g * 2 * 2)
+        return answer(kept[0], g)
+
+    with pytest.raises(TypeError, match="a tensor of another rule"):
+        op(same, **VECTOR, backward=rule, name="keeping")
 
 
 def test_backwards_that_do_not_fit():
@@ -275,10 +318,12 @@ def test_calls():
         ),
         ((a.to(fg.complex64), b, index), {}, NotImplementedError, "not implemented for 'ComplexFloat'"),
         ((a, b, index, "1"), {}, TypeError, "constant 'scale' must be float, not str"),
+        ((a, b, index, b"1"), {}, TypeError, "constant 'scale' must be float, not bytes"),
         ((a, b, index, None), {}, TypeError, "constant 'scale' must be float, not NoneType"),
         ((a, b, index, a.sum()), {}, TypeError, "must be float, not Tensor; make it an input"),
         ((a, b, index, 1j), {}, TypeError, "constant 'scale' must be float, not complex"),
         ((a, b, index, 1.0, 1), {}, TypeError, "constant 'flag' must be bool, not int"),
+        ((a, b, index, 1.0, type("bool", (int,), {})(1)), {}, TypeError, "constant 'flag' must be bool"),
         ((a, b, index, 1.0, True, 1.0), {}, TypeError, "constant 'count' must be int, not float"),
         ((a, b, index, 1.0, True, 1 << 80), {}, OverflowError, "too large for int64"),
     ):

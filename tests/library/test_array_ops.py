@@ -430,6 +430,34 @@ def test_options_of_numba():
         strict(zero)
 
 
+def m(x):
+    return 2 * x
+
+
+def c(x):
+    return m(x) + 1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_functions_may_have_names_that_are_words_of_formulas(compiled):
+    def called(x, out):
+        for i in range(x.shape[0]):
+            out[i] = c(x[i])
+
+    shapes = {"inputs": ("(n)",), "outputs": ("(n)",)}
+    assert op(njit(called) if compiled else called, **shapes)(fg.ones(2)).tolist() == [3, 3]
+
+
+@op(inputs=("(n)",), outputs=("(n)",), backward=lambda g: g * np.float32(2.5) + np.int32(0))
+def two_and_a_half_times(x, out):
+    for i in range(x.shape[0]):
+        out[i] = x[i] * 2.5
+
+
+def test_numbers_of_numpy_in_rules():
+    assert gradcheck(two_and_a_half_times, (numbers(3),))
+
+
 def test_names_are_part_of_the_key():
     one = op(multiply, **MATRICES, name="tests_ao::named")
     other = op(multiply, **MATRICES, name="tests_ao2::named")

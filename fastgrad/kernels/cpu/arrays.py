@@ -9,10 +9,17 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit, types
+from numba import types
 
-from fastgrad.kernels.cpu.functions import OPTIONS, REFUSED, SCALARS, array_of, explained, reporting
-from fastgrad.kernels.specialise import specialised
+from fastgrad.kernels.cpu.functions import (
+    OPTIONS,
+    REFUSED,
+    SCALARS,
+    array_of,
+    compiled,
+    explained,
+    reporting,
+)
 from fastgrad.native.base.intrinsics import float_of, words
 from fastgrad.native.contracts.frame import FUNCTION_RAISED, READ
 from fastgrad.native.contracts.frames.framed import FRAMED
@@ -54,14 +61,8 @@ def build(
                 text, made = _NUMBERS[kind][0].format(at), _NUMBERS[kind][1]
             taken.append(made)
             texts.append(text)
-        scope["function"] = decorated = specialised(function, {}, njit(**options), {})
-        decorated.compile(tuple(taken))
-        [made] = decorated.overloads.values()
-        if made.signature.return_type != types.none:
-            raise TypeError(
-                f"{of['called']} must not return anything, but returns {made.signature.return_type}: its results are "
-                "what it writes to the arrays of its outputs"
-            )
+        results = "its results are what it writes to the arrays of its outputs"
+        scope["function"] = compiled(of["called"], function, options, taken, results)
         exec(f"def run(frame):\n    w = words(frame)\n    function({', '.join(texts)})\n", scope)
     around = {**OPTIONS, "error_model": options["error_model"]}
     return scope["run"], around, {"wrapper": _WRAPPER, "refused": REFUSED, "within": within()}

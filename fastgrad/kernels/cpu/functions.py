@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from numba import types
+from numba import njit, types
 from numba.core import errors
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from fastgrad.kernels.dtypes import BASE
+from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base.intrinsics import I64, WORDS
 from fastgrad.native.base.pipeline import HookCompiler
 from fastgrad.native.build.compiler import UndefinedError
@@ -110,6 +111,30 @@ def array_of(element: types.Type, places: tuple[int, ...], readonly: bool) -> An
         return kind(I64, WORDS), emit
 
     return array, kind
+
+
+def compiled(
+    what: str,
+    function: Callable[..., Any],
+    options: dict[str, Any],
+    taken: Sequence[types.Type],
+    results: str,
+) -> Any:
+    """A copy of a function that Numba has compiled for arguments of some types.
+
+    Raises
+    ------
+    TypeError
+        If it returns something; `results` says where its results are.
+    """
+    made = specialised(function, {}, njit(**options), {})
+    made.compile(tuple(taken))
+    [overload] = made.overloads.values()
+    if overload.signature.return_type != types.none:
+        raise TypeError(
+            f"{what} must not return anything, but returns {overload.signature.return_type}: {results}"
+        )
+    return made
 
 
 _HINT = (

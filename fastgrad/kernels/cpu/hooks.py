@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit, types
-
-from fastgrad.kernels.cpu.functions import OPTIONS, REFUSED, SCALARS, array_of, explained, reporting
+from fastgrad.kernels.cpu.functions import (
+    OPTIONS,
+    REFUSED,
+    SCALARS,
+    array_of,
+    compiled,
+    explained,
+    reporting,
+)
 from fastgrad.kernels.dtypes import KERNEL
-from fastgrad.kernels.specialise import specialised
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, call_kernel, words
 from fastgrad.native.build.compiler import compile_unit
@@ -84,21 +89,15 @@ def compile_hook(
         With what Numba says.
     """
     options = {**OPTIONS, "boundscheck": checks}
-    own = function.__name__
-    with explained(f"native hook '{own}'", function):
-        decorated = specialised(function, {}, njit(**options), {})
+    what = f"native hook '{function.__name__}'"
+    with explained(what, function):
         places = tuple(range(rank or 1))
         x, x_type = array_of(SCALARS[dtype], places, access in (READS, REPLACES))
         out, out_type = array_of(SCALARS[dtype], places, False)
         state, state_type = array_of(SCALARS[max(state_dtype, 0)], (0,), False)
         second = access in (REPLACES, TAKES_LEAF)
         taken = [x_type, *([out_type] if second else []), *([state_type] if state_dtype >= 0 else [])]
-        decorated.compile(tuple(taken))
-        [made] = decorated.overloads.values()
-        if made.signature.return_type != types.none:
-            raise TypeError(
-                f"native hook '{own}' must not return anything, but returns {made.signature.return_type}: it changes "
-                "its array in place, or writes to the one that it is given"
-            )
-        around = _around(decorated, [x, out, state], second, state_dtype >= 0, rank)
+        results = "it changes its array in place, or writes to the one that it is given"
+        made = compiled(what, function, options, taken, results)
+        around = _around(made, [x, out, state], second, state_dtype >= 0, rank)
         return compile_unit(name, [Export(name, around)], options=options, wrapper=_WRAPPER, refused=REFUSED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.base import frames
-from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     address_of,
     caster,
@@ -16,12 +16,11 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.contracts.element_types import BOOL, INT64
-from fastgrad.native.contracts.frame import FINE, FUNCTION_RAISED, NO_ROOM
+from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.records import NOTE
-from fastgrad.native.contracts.status import NO_MEMORY, USER_RAISED
 from fastgrad.native.memory.devices import HOST, launches_itself
-from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted
+from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted, reported
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import recording
@@ -55,11 +54,7 @@ def launch_checked(kernel, device, dtype, frame, n_words, work, reason, dim=0, l
         status = launch_elsewhere(kernel, device, dtype, frame, n_words, work, r)
     if failed(status) or r.kind == FINE:
         return status
-    if r.kind == NO_ROOM:
-        return NO_MEMORY
-    if r.kind == FUNCTION_RAISED:
-        return fail(USER_RAISED, r.first)
-    return fail(reason, r.first, r.second, dim, last)
+    return reported(r, reason, dim, last)
 
 
 @native_once

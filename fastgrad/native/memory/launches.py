@@ -32,8 +32,10 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.element_types import BOOL
 from fastgrad.native.contracts.frame import (
     CONSTANT_FACTOR,
+    FUNCTION_RAISED,
     MAX_FACTORS,
     MAX_REACHES,
+    NO_ROOM,
     REPORT,
 )
 from fastgrad.native.contracts.frames import FLAT
@@ -42,9 +44,11 @@ from fastgrad.native.contracts.profiles import KERNEL_EVENT, RESOLVE_EVENT
 from fastgrad.native.contracts.status import (
     CAPTURE_COPY,
     NO_KERNEL,
+    NO_MEMORY,
     OK,
     RAISED,
     STRAY_ADDRESS,
+    USER_RAISED,
 )
 from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, record_of, status_of
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
@@ -382,6 +386,16 @@ def launch_noted(kernel, device, dtype, frame, n_words, work, note):
     if recorded and not failed(status):
         return append_noted(cell, frame, n_words, work, note)
     return status
+
+
+@native
+def reported(r, reason, a=0, b=0):
+    """The failure that a kernel's report tells of: `reason`, with two facts of the report's, if it is of no other."""
+    if r.kind == NO_ROOM:
+        return NO_MEMORY
+    if r.kind == FUNCTION_RAISED:
+        return fail(USER_RAISED, r.first)
+    return fail(reason, r.first, r.second, a, b)
 
 
 @native_once

@@ -29,7 +29,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import enter, is_watched, put_back
 from fastgrad.native.base.pyapi import py_decref, py_integer
-from fastgrad.native.contracts.frame import FINE, FUNCTION_RAISED, HOOK_RAISED, NO_PROBABILITY_THERE, NO_ROOM
+from fastgrad.native.contracts.frame import FINE, HOOK_RAISED, NO_PROBABILITY_THERE
 from fastgrad.native.contracts.limits import N_DEVICES
 from fastgrad.native.contracts.profiles import REPLAY_EVENT
 from fastgrad.native.contracts.records import (
@@ -40,13 +40,11 @@ from fastgrad.native.contracts.records import (
 )
 from fastgrad.native.contracts.status import (
     NATIVE_HOOK_RAISED,
-    NO_MEMORY,
     OK,
     OTHER_VALUE,
     RAISED,
     REPLAY_PROBABILITY,
     REPLAY_RANGE,
-    USER_RAISED,
 )
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
@@ -65,6 +63,7 @@ from fastgrad.native.memory.launches import (
     check_frame,
     fetch_report,
     has_to_wait,
+    reported,
     run,
     run_as_it_is,
     run_noted,
@@ -229,13 +228,7 @@ def what_it_says(report):
         return OK
     if report.kind == NO_PROBABILITY_THERE:
         return fail(REPLAY_PROBABILITY)
-    if report.kind == NO_ROOM:
-        return NO_MEMORY
-    if report.kind == HOOK_RAISED:
-        return fail(NATIVE_HOOK_RAISED, report.first, report.second)
-    if report.kind == FUNCTION_RAISED:
-        return fail(USER_RAISED, report.first)
-    return fail(REPLAY_RANGE, report.first, report.second)
+    return reported(report, NATIVE_HOOK_RAISED if report.kind == HOOK_RAISED else REPLAY_RANGE)
 
 
 @native
