@@ -60,7 +60,9 @@ class Block:
         self.nbytes = nbytes
         self.descriptor = descriptor
         if os.fstat(descriptor).st_size < nbytes:
-            raise ValueError(f"a file of {os.fstat(descriptor).st_size} bytes cannot hold a block of {nbytes}")
+            raise ValueError(
+                f"a file of {os.fstat(descriptor).st_size} bytes cannot hold a block of {nbytes}"
+            )
         access = mmap.PROT_READ | mmap.PROT_WRITE
         address = _mmap(None, nbytes, access, mmap.MAP_SHARED | mmap.MAP_POPULATE, descriptor, 0)
         if address == _FAILED:

@@ -368,7 +368,8 @@ class PackageExporter(Actions):
         if not storage_or_reduced(obj):
             return None
         if type(obj) is Storage:
-            return self._storages.persistent_id(obj)
+            with self._output.lock:
+                return self._storages.persistent_id(obj)
         if id(obj) not in self._reduced:  # the object stays there, and so its id is its own
             made = obj.__reduce_package__(self)  # may pickle others, which take numbers
             if type(made) is not tuple or len(made) != 2:
@@ -376,7 +377,8 @@ class PackageExporter(Actions):
                     f"save_pickle(): expected {type(obj).__name__}.__reduce_package__ to return a tuple of a function "
                     f"and its arguments, but got {type(made).__name__}"
                 )
-            self._reduced[id(obj)] = obj, ("reduce_package", len(self._reduced), *made)
+            with self._output.lock:
+                self._reduced[id(obj)] = obj, ("reduce_package", len(self._reduced), *made)
         return self._reduced[id(obj)][1]
 
     def save_text(self, package: str, resource: str, text: str) -> None:

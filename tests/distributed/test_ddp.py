@@ -15,7 +15,12 @@ from ranks import succeed
 import fastgrad as fg
 import fastgrad.distributed as dist
 from fastgrad import nn
-from fastgrad.distributed.algorithms.ddp_comm_hooks import powerSGD_hook, register_ddp_comm_hook
+from fastgrad.distributed.algorithms.ddp_comm_hooks import (
+    default_hooks,
+    post_localSGD_hook,
+    powerSGD_hook,
+    register_ddp_comm_hook,
+)
 from fastgrad.distributed.buckets import assign_buckets
 from fastgrad.nn.parallel import DistributedDataParallel
 
@@ -154,6 +159,11 @@ def test_annotations(alone):
         ),
         (lambda: DistributedDataParallel(nn.Linear(1, 1)).join(), NotImplementedError, "DistributedSampler"),
         (
+            lambda: nn.SyncBatchNorm.convert_sync_batchnorm(None),
+            TypeError,
+            "'module' .* must be Module, not NoneType",
+        ),
+        (
             lambda: powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=1),
             ValueError,
             "first two iterations",
@@ -169,6 +179,30 @@ def test_annotations(alone):
 def test_refused(alone, make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    ("hook", "state"),
+    [
+        (default_hooks.allreduce_hook, dist.GroupMember.NON_GROUP_MEMBER),
+        (
+            post_localSGD_hook.post_localSGD_hook,
+            post_localSGD_hook.PostLocalSGDState(None, dist.GroupMember.NON_GROUP_MEMBER, 0),
+        ),
+        (
+            powerSGD_hook.batched_powerSGD_hook,
+            powerSGD_hook.PowerSGDState(
+                dist.GroupMember.NON_GROUP_MEMBER, 1, 0, use_error_feedback=False, warm_start=False
+            ),
+        ),
+    ],
+)
+def test_groups_of_hooks_without_this_process(alone, hook, state):
+    ddp = DistributedDataParallel(nn.Linear(4, 4, bias=False))
+    ddp.register_comm_hook(state, hook)
+    with pytest.raises(ValueError, match="this process is no member of it"):
+        ddp(fg.ones(1, 4)).sum().backward()
+    assert (ddp.reducer.buckets[0].buffer == 1).all()
 
 
 def test_without_a_group():

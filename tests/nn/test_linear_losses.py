@@ -152,6 +152,11 @@ def test_layer() -> None:
             "chunking_method",
         ),
         (lambda: fg.nn.LinearCrossEntropyOptions(chunking_method="rows"), ValueError, "chunking_method"),
+        (
+            lambda: fg.nn.LinearCrossEntropyOptions(chunking_method="aspect_ratio:²"),
+            ValueError,
+            "chunking_method",
+        ),
         (lambda: fg.nn.LinearCrossEntropyOptions(acc_policy="best"), ValueError, "acc_policy"),
         (lambda: fg.nn.LinearCrossEntropyOptions(acc_dtype=fg.int64), ValueError, "acc_dtype"),
         (lambda: fg.nn.LinearCrossEntropyLoss(3, 5, weight=fg.ones(4)), RuntimeError, "weight shape"),
@@ -167,3 +172,20 @@ def test_target_out_of_range_in_chunks() -> None:
     options = fg.nn.LinearCrossEntropyOptions(batch_chunk_size=1)
     with pytest.raises(IndexError):
         F.linear_cross_entropy(fg.ones(2, 3), fg.ones(5, 3), fg.tensor([0, 9]), options=options)
+
+
+@pytest.mark.parametrize("numbers", [1, [1], [1, 1, 1], [[1], [1]]])
+def test_targets_of_other_sizes_are_refused_in_chunks_as_without(numbers: Any) -> None:
+    said, target = [], fg.tensor(numbers)
+    for options in (None, fg.nn.LinearCrossEntropyOptions(batch_chunk_size=1)):
+        with pytest.raises((ValueError, RuntimeError)) as raised:
+            F.linear_cross_entropy(fg.ones(2, 3), fg.ones(5, 3), target, options=options)
+        said.append((raised.type, str(raised.value)))
+    assert said[0] == said[1]
+    assert said[0][1].startswith("cross_entropy(): ")
+
+
+def test_weight_in_chunks() -> None:
+    options = fg.nn.LinearCrossEntropyOptions(batch_chunk_size=1)
+    with pytest.raises(TypeError, match=r"argument 'weight' \(position 5\) must be Tensor, not int"):
+        F.linear_cross_entropy(fg.ones(2, 3), fg.ones(5, 3), fg.tensor([1, 1]), weight=1, options=options)

@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import sys
+import threading
 import types
 import weakref
 import zipfile
@@ -228,6 +229,47 @@ def test_an_exporter_that_is_dropped(tmp_path):
     exporter.save_text("res", "a.txt", "x")
     del exporter
     assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_save_into_one_package():
+    file, together = io.BytesIO(), threading.Barrier(4)
+    exporter = PackageExporter(file)
+
+    def save(k):
+        together.wait()
+        for n in range(10):
+            exporter.save_pickle("res", f"{k}_{n}.pkl", fg.full((50,), 10.0 * k + n))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=save, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    exporter.close()
+    importer = PackageImporter(file)
+    for k in range(4):
+        for n in range(10):
+            assert importer.load_pickle("res", f"{k}_{n}.pkl").tolist() == [10.0 * k + n] * 50
+
+
+def test_closing_while_something_is_saved(tmp_path):
+    exporter = PackageExporter(tmp_path / "a.pt")
+
+    class Closing:
+        def __reduce__(self):
+            exporter.close()
+            return len, ("",)
+
+    with pytest.raises(
+        RuntimeError, match=r"the package was closed while '\.data/0\.storage' was saved into it"
+    ):
+        exporter.save_pickle("res", "a.pkl", [Closing(), fg.ones(2)])
+    assert PackageImporter(tmp_path / "a.pt").extern_modules == []
 
 
 def test_a_part_that_could_not_be_written(monkeypatch, tmp_path):

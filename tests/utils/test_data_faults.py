@@ -80,6 +80,20 @@ def test_an_interrupt_while_a_worker_starts(capfd: pytest.CaptureFixture[str]):
     assert list(singles(fg, lambda i: len(signal.pthread_sigmask(signal.SIG_BLOCK, ())))) == [0] * 6
 
 
+def test_a_loader_with_workers_goes_along_with_a_fork(capfd: pytest.CaptureFixture[str]):
+    loader = singles(fg, lambda i: os.getpid(), persistent_workers=True)
+    ours = set(loader)
+
+    def use() -> None:
+        os.write(1, b"%d" % len({*loader, *loader} - ours))
+
+    process = context.ForkProcess(target=use)
+    process.start()
+    process.join()
+    assert capfd.readouterr() == ("2", "")
+    assert set(loader) == ours
+
+
 def test_a_connection_that_the_program_closes():
     it = iter(singles(fg, lambda i: i, 40))
     pids = pids_of(it)

@@ -151,7 +151,7 @@ _plain_isinstance: Callable[[Any, Any], bool] = builtins.isinstance
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A future with the result of a call, which has been made."""
-    future = fg.futures.Future()
+    future: fg.futures.Future[Any] = fg.futures.Future()
     future.set_result(func(*args, **kwargs))
     return future
 

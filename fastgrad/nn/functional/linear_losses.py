@@ -11,7 +11,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.function import Function, once_differentiable
 from fastgrad.autograd.modes import enable_grad
-from fastgrad.functions.arguments import need_tensor, need_type
+from fastgrad.functions.arguments import need_optional, need_tensor, need_type
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.functions.shape import cat
 from fastgrad.nn.functional.linear import linear
@@ -58,7 +58,7 @@ class LinearCrossEntropyOptions:
             )
         if self.chunking_method is not None and self.chunking_method != "auto":
             name, colon, parts = str(self.chunking_method).partition(":")
-            if name != "aspect_ratio" or (colon and not (parts.isdigit() and int(parts) > 0)):
+            if name != "aspect_ratio" or (colon and not (parts.isdecimal() and int(parts) > 0)):
                 raise ValueError(
                     f"invalid chunking_method: {self.chunking_method!r}; expected 'auto', 'aspect_ratio' or "
                     "'aspect_ratio:N'"
@@ -216,7 +216,8 @@ def linear_cross_entropy(
             "and with weights of two dimensions",
             stacklevel=2,
         )
-    elif options is not None:
+    elif options is not None and tuple(target.shape) == logits[:-1]:  # others are refused below
+        need_optional("linear_cross_entropy", weight, "weight", 5)
         rows, found = (input, target) if input.dim() == 2 else (input.unsqueeze(0), target.unsqueeze(0))
         loss = _in_chunks(rows, linear_weight, linear_bias, found, weight, reduction, ignored, options)
         return loss if input.dim() == 2 or reduction != "none" else loss.squeeze(0)

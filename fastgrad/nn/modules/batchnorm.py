@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import no_grad
-from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.creation import ones, tensor, zeros
 from fastgrad.functions.shape import cat
 from fastgrad.nn import functional as F
@@ -223,21 +224,10 @@ class SyncBatchNorm(_BatchNorm):
 
     Parameters
     ----------
-    num_features : int
-        Number of channels, C.
-    eps : float
-    momentum : float or None
-        How far running statistics move towards those of a batch; with None they are the mean over all batches.
-    affine : bool
-        Whether there is a weight (ones at first).
-    track_running_stats : bool
-        Whether there are running statistics. Without them those of batches are used outside of training, too.
+    num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        As for `BatchNorm2d`.
     process_group : ProcessGroup, optional
         By default that of all ranks.
-    device : optional
-    dtype : dtype, optional
-    bias : bool
-        Whether there is a bias (zeros at first), given that there is a weight.
 
     Raises
     ------
@@ -284,7 +274,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum = self._count_batch()
         wide = input.float() if input.dtype in (dtypes.float16, dtypes.bfloat16) else input
         dims, sizes = [0, *range(2, input.dim())], [1, -1] + [1] * (input.dim() - 2)
-        own = tensor([float(input.numel() // self.num_features)], dtype=wide.dtype)
+        own = tensor([float(math.prod(input.shape[d] for d in dims))], dtype=wide.dtype, device=wide.device)
         sums = _SumOverRanks.apply(cat([wide.sum(dims), own]), self.process_group)
         count = float(sums[-1])
         if count < 2:
@@ -311,9 +301,7 @@ class SyncBatchNorm(_BatchNorm):
     def _ranks(self) -> int:
         from fastgrad import distributed
 
-        if not distributed.is_available() or not distributed.is_initialized():
-            return 1
-        return distributed.get_world_size(self.process_group)
+        return distributed.get_world_size(self.process_group) if distributed.is_initialized() else 1
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
@@ -329,7 +317,7 @@ class SyncBatchNorm(_BatchNorm):
         Module
             The one given, or what replaces it.
         """
-        made = module
+        made = need_type("convert_sync_batchnorm", module, Module, "module")
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             made = cls(
                 module.num_features,

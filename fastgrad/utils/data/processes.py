@@ -137,8 +137,8 @@ class WorkerBatches:
 
     @property
     def stopped(self) -> bool:
-        """Whether its workers are gone."""
-        return not self._stop.alive
+        """Whether its workers are gone, or those of another process, which forked this one."""
+        return not self._stop.alive or os.getpid() != self._process
 
     def restart(self) -> None:
         """Begin the next pass; what is on its way from the one before is forgotten."""

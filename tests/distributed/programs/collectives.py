@@ -181,6 +181,28 @@ found = [None]
 dist.scatter_object_list(found, [("to", k, "z" * k) for k in range(n)] if rank == 0 else None)
 assert found == [("to", rank, "z" * rank)]
 
+
+def refuse():
+    raise LookupError("here I am not")
+
+
+class Refused:
+    def __reduce__(self):
+        return refuse, ()
+
+
+for call, found in (  # all take part to the end, and no list is half changed
+    (lambda found: dist.all_gather_object(found, Refused() if rank == n - 1 else 1), [None] * n),
+    (lambda found: dist.broadcast_object_list(found, n - 1), [1, Refused(), 3]),
+):
+    before = list(found)
+    try:
+        call(found)
+    except LookupError:
+        assert found == before
+    else:
+        assert rank == n - 1 and found == before
+
 # groups
 last = dist.new_group([n - 1])
 everyone = dist.new_group()

@@ -207,6 +207,7 @@ if n > 1:
         raise AssertionError("it was accepted")
     except ValueError as error:
         assert "more than 1 value per channel" in str(error)
+    assert nn.SyncBatchNorm(0)(fg.ones(2, 0)).shape == (2, 0)
     layers = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))
     ddp = DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(layers))
     ddp(batch(rank)).square().sum().backward()
