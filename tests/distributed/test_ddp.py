@@ -182,24 +182,24 @@ def test_refused(alone, make, error, words):
 
 
 @pytest.mark.parametrize(
-    ("hook", "state"),
+    ("hook", "made"),
     [
-        (default_hooks.allreduce_hook, dist.GroupMember.NON_GROUP_MEMBER),
+        (default_hooks.allreduce_hook, lambda: dist.GroupMember.NON_GROUP_MEMBER),
         (
             post_localSGD_hook.post_localSGD_hook,
-            post_localSGD_hook.PostLocalSGDState(None, dist.GroupMember.NON_GROUP_MEMBER, 0),
+            lambda: post_localSGD_hook.PostLocalSGDState(None, dist.GroupMember.NON_GROUP_MEMBER, 0),
         ),
         (
             powerSGD_hook.batched_powerSGD_hook,
-            powerSGD_hook.PowerSGDState(
+            lambda: powerSGD_hook.PowerSGDState(
                 dist.GroupMember.NON_GROUP_MEMBER, 1, 0, use_error_feedback=False, warm_start=False
             ),
         ),
     ],
 )
-def test_groups_of_hooks_without_this_process(alone, hook, state):
+def test_groups_of_hooks_without_this_process(alone, hook, made):
     ddp = DistributedDataParallel(nn.Linear(4, 4, bias=False))
-    ddp.register_comm_hook(state, hook)
+    ddp.register_comm_hook(made(), hook)
     with pytest.raises(ValueError, match="this process is no member of it"):
         ddp(fg.ones(1, 4)).sum().backward()
     assert (ddp.reducer.buckets[0].buffer == 1).all()
