@@ -20,6 +20,8 @@ from llvmlite import binding as llvm
 from numba import njit, types
 
 from fastgrad.kernels.cpu.gemm import find_blas, with_one_thread
+from fastgrad.kernels.cpu.micro import lanes
+from fastgrad.kernels.cpu.triangles import LARGE_SYSTEM, triangular_solver
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
 from fastgrad.native.base.intrinsics import advance, c_free, malloc, stack_words
 from fastgrad.native.contracts.element_types import FLOAT32, ITEMSIZES
@@ -116,7 +118,23 @@ def blas(dtype: int) -> Blas:
         if numel > ALONE:
             resume()
 
-    return Blas(begin, end, triangular, product, *_transposing(dtype))
+    return Blas(begin, end, _tiled_or(triangular, dtype), product, *_transposing(dtype))
+
+
+def _tiled_or(triangular: Any, dtype: int) -> Any:
+    """Triangular systems by register tiles where there are such, and they are faster than BLAS."""
+    if not lanes(dtype):
+        return triangular
+    solve, pointer = triangular_solver(dtype), ELEMENTS[dtype].pointer
+
+    @njit(**INLINE)
+    def either(uplo, trans, unit, n, k, a, lda, b):  # type: ignore[no-untyped-def]
+        if n * n * k > LARGE_SYSTEM:
+            triangular(uplo, trans, unit, n, k, a, lda, b)
+        else:
+            solve(uplo == LOWER, trans == TRANSPOSE, unit == UNIT, n, k, pointer(a), lda, pointer(b))
+
+    return either
 
 
 def _transposing(dtype: int) -> tuple[Any, Any]:
