@@ -2,7 +2,8 @@
 
 They run on as many threads as FASTGRAD_NUM_THREADS says. A row is a name, the sizes of its operands, and a function of
 them. Operands are float32 from a normal distribution and get gradients, but for those that a letter before their sizes
-makes others: ``p`` positive, ``d`` float64, ``c`` constant.
+makes others: ``p`` positive, ``d`` float64, ``b`` bfloat16, ``z`` complex64, ``c`` constant, ``s`` a symmetric matrix
+with positive eigenvalues.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import fastgrad as fg
 import fastgrad.nn.functional as F
 
+DTYPES = {"d": fg.float64, "b": fg.bfloat16, "z": fg.complex64}
 LENGTHS = {"1e3": 1_000, "1e5": 100_000, "4e6": 4_000_000}
 
 
@@ -102,6 +104,10 @@ def _products() -> None:
     row("bmm", "64,128,64 64,64,128", fg.matmul)
     row("matrix and vector", "1024,1024 1024", fg.matmul)
     causal = "8,8,128,64 8,8,128,64 8,8,128,64"
+    row("einsum", "8,8,128,64 8,8,128,64", lambda q, k: fg.einsum("bhqd,bhkd->bhqk", q, k))
+    row("cholesky", "s256,256", fg.linalg.cholesky, gradients=False)
+    row("solve", "s256,256 256,16", fg.linalg.solve)
+    row("fft", "65536", fg.fft.fft, gradients=False)
     row("attention, causal", causal, lambda *x: F.scaled_dot_product_attention(*x, is_causal=True))
     row("attention", "2,8,1024,64 2,8,1024,64 2,8,1024,64", F.scaled_dot_product_attention)
 
@@ -117,8 +123,20 @@ def _images() -> None:
     row("conv 3x3, depthwise", "16,64,28,28 64,1,3,3", lambda x, w: F.conv2d(x, w, padding=1, groups=64))
     row("conv1d", "32,64,256 128,64,5", lambda x, w: F.conv1d(x, w, padding=2))
     row("conv_transpose", "16,64,14,14 64,32,4,4", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1))
+    row("conv3d", "4,16,8,32,32 32,16,3,3,3", lambda x, w: F.conv3d(x, w, padding=1))
+    row("interpolate", "8,16,32,32", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"))
     row("max_pool", "32,64,28,28", lambda x: F.max_pool2d(x, 2))
     row("avg_pool", "32,64,28,28", lambda x: F.avg_pool2d(x, 2))
+
+
+def _sequences() -> None:
+    for kind in ("LSTM", "GRU"):
+        row(kind.lower(), "32,64,128", lambda x, kind=kind: _recurrent(kind)(x)[0])
+
+
+def _other_dtypes() -> None:
+    row("add bfloat16", "b1000000 b1000000", fg.add, gradients=False)
+    row("mul complex64", "z1000000 z1000000", fg.mul, gradients=False)
 
 
 def _selections() -> None:
@@ -140,7 +158,15 @@ def _places(count: int, below: int) -> Any:
     return _KEPT[count, below]
 
 
-for _family in (_elementwise, _layouts, _rows, _products, _images, _selections):
+def _recurrent(kind: str) -> Any:
+    """A layer, the same at every call."""
+    if kind not in _KEPT:
+        fg.manual_seed(0)
+        _KEPT[kind] = getattr(fg.nn, kind)(128, 256, batch_first=True)
+    return _KEPT[kind]
+
+
+for _family in (_elementwise, _layouts, _rows, _products, _images, _sequences, _other_dtypes, _selections):
     _family()
 
 
@@ -149,7 +175,9 @@ def operand(text: str, rng: np.random.Generator) -> Any:
     kind = text[0] if text[0].isalpha() else ""
     shape = [int(size) for size in text.removeprefix(kind).split(",")]
     values = np.asarray(rng.random(shape) + 0.1 if kind == "p" else rng.standard_normal(shape))
-    made = fg.tensor(values, dtype=fg.float64 if kind == "d" else fg.float32)
+    if kind == "s":
+        values = values @ values.T / len(values) + np.eye(len(values))
+    made = fg.tensor(values, dtype=DTYPES.get(kind, fg.float32))
     return made.requires_grad_(kind != "c")
 
 
