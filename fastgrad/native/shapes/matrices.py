@@ -276,7 +276,10 @@ def in_panels(h):
 
 @native
 def is_laid_out(dtype, device, m, n, k):
-    """Whether the operands of a product are laid out for tiles, which then run at their full speed."""
+    """Whether the operands of a product are laid out for tiles, which then run at their full speed.
+
+    It does not pay where few tiles share what is laid out, unless BLAS were called otherwise.
+    """
     return (
         runtime().panel_products
         and device == HOST
@@ -284,7 +287,7 @@ def is_laid_out(dtype, device, m, n, k):
         and not is_complex(dtype)
         and m >= SHARED_ROWS
         and n > 1
-        and m * n * k > LAID_OUT_PRODUCT
+        and m * n * k > (LAID_OUT_PRODUCT if max(m, n) > STRIP_ROWS else LARGE_PRODUCT)
     )
 
 
