@@ -174,6 +174,32 @@ state = dict(w={0}.ones(2), s={0}.ones(2, 3).shape, d={0}.device("cpu"), t={0}.f
         assert output("-c", read.format("fastgrad", file)) == expected
 
 
+def test_packages_are_the_same_with_the_alias_and_without(tmp_path):
+    made = """
+import {0}
+from {0}.package import PackageExporter
+{0}.manual_seed(0)
+held = [
+    {0}.ones(2), {0}.nn.Parameter({0}.ones(1)), {0}.nn.Linear(2, 2), {0}.nn.MultiheadAttention(4, 2), {0}.strided,
+    {0}.channels_last, {0}.float16, {0}.device("cpu"), {0}.Size([1]), {0}.optim.SGD, {0}.nn.functional.relu,
+]
+with PackageExporter("{1}") as exporter:
+    exporter.save_pickle("held", "all.pkl", held)
+"""
+    read = """
+import {0}
+from {0}.package import PackageImporter
+x, _, linear, _, *known, sgd, relu = PackageImporter("{1}").load_pickle("held", "all.pkl")
+print(x.tolist(), type(linear) is {0}.nn.Linear, known[:3] == [{0}.strided, {0}.channels_last, {0}.float16])
+print(sgd is {0}.optim.SGD, relu is {0}.nn.functional.relu)
+"""
+    there, here = tmp_path / "torch.pt", tmp_path / "fastgrad.pt"
+    under_alias(made.format("torch", there))
+    output("-c", made.format("fastgrad", here))
+    assert there.read_bytes() == here.read_bytes()
+    assert under_alias(read.format("torch", here)) == "[1.0, 1.0] True True\nTrue True\n"
+
+
 def test_pickles_name_pytorchs_modules():
     under_alias("""
 import copy, pickle, torch, torch.nn as nn
