@@ -12,11 +12,10 @@ import pkgutil
 import types
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent.parent / "fastgrad" / "as_torch" / "pytorch_classes.txt"
-EXCEPTION_MARK = "!"
+from fastgrad.as_torch.locations import EXCEPTION_MARK, FILE
+
 LEFT_OUT = (
     "_custom_op", "_decomp", "_dispatch", "_dynamo", "_export", "_functorch", "_higher_order_ops", "_inductor", "_lazy",
     "_library", "_logging", "_native", "_numpy", "_prims", "_prims_common", "_python_dispatcher", "_refs",
