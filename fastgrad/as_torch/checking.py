@@ -16,7 +16,7 @@ import fastgrad as fg
 from fastgrad.as_torch.absent import is_absent
 from fastgrad.as_torch.installing import install_as_torch
 from fastgrad.as_torch.proxies import NAME, Proxy
-from fastgrad.module_names import pytorch_names
+from fastgrad.module_names import is_torch, pytorch_names
 
 FOUND, MISSING, UNREADABLE = 0, 1, 2
 _COMMON = frozenset(
@@ -101,13 +101,13 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for name in node.names:
-            if name.name.partition(".")[0] == NAME:
+            if is_torch(name.name):
                 self._look(name.name, node.lineno)
                 self.modules[name.asname or NAME] = name.name if name.asname else NAME
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if node.level or module.partition(".")[0] != NAME:
+        if node.level or not is_torch(module):
             return
         for name in node.names:
             full = module if name.name == "*" else f"{module}.{name.name}"

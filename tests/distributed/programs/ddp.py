@@ -3,7 +3,24 @@
 import json
 import sys
 
-from both import DDP, SMALL, Crossed, batch, dist, fill, gives, grads, hooks, lib, mlp, n, nn, numbers, rank, train
+from both import (
+    DDP,
+    SMALL,
+    Crossed,
+    batch,
+    dist,
+    fill,
+    gives,
+    grads,
+    hooks,
+    lib,
+    mlp,
+    n,
+    nn,
+    numbers,
+    rank,
+    train,
+)  # fmt: skip
 
 CASES = {}
 
