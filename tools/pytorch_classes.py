@@ -62,7 +62,7 @@ def classes(module: types.ModuleType) -> Iterator[str]:
 def main() -> None:
     """Write the file."""
     warnings.simplefilter("ignore")
-    names = [*modules(importlib.import_module("torch")), "torch._C"]
+    names = [*modules(importlib.import_module("torch")), "torch._C", "torch.ops"]  # which are no files
     lines = [
         f"{name.partition('.')[2]}: {' '.join(classes(importlib.import_module(name)))}".rstrip()
         for name in dict.fromkeys(names)

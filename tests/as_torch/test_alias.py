@@ -213,6 +213,17 @@ assert pickle.loads(pickle.dumps(torch.float16)) is torch.float16
 """)
 
 
+def test_ops_of_programs_are_found_by_name():
+    under_alias("""
+import torch, torch.ops
+@torch.library.custom_op("mine::square", mutates_args=())
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x * x
+assert torch.ops.mine.square(torch.full((2,), 3.0)).tolist() == [9, 9]
+assert not hasattr(torch.ops, "mine2") and not hasattr(torch.ops, "registry") and torch.ops.aten.slice
+""")
+
+
 def test_compiled_steps_know_the_proxies():
     under_alias("""
 import torch, torch.nn.functional as F
