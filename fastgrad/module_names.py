@@ -19,6 +19,17 @@ shown = "fastgrad"
 homes: dict[type, str] = {}
 """The modules of classes whose ``__module__`` reads otherwise meanwhile."""
 
+
+def is_own(module: str) -> bool:
+    """Whether a name is that of the package or of a module in it, as programs read it at present or by itself."""
+    return module.partition(".")[0] in ("fastgrad", shown)
+
+
+def is_torch(module: str) -> bool:
+    """Whether a name is that of PyTorch or of a module in it."""
+    return module.partition(".")[0] == "torch"
+
+
 NOTHING: Mapping[str, str | None] = MappingProxyType({})
 
 

@@ -12,11 +12,10 @@ import pkgutil
 import types
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-FILE = Path(__file__).parent.parent / "fastgrad" / "as_torch" / "pytorch_classes.txt"
-EXCEPTION_MARK = "!"
+from fastgrad.as_torch.locations import EXCEPTION_MARK, FILE
+
 LEFT_OUT = (
     "_custom_op", "_decomp", "_dispatch", "_dynamo", "_export", "_functorch", "_higher_order_ops", "_inductor", "_lazy",
     "_library", "_logging", "_native", "_numpy", "_prims", "_prims_common", "_python_dispatcher", "_refs",
@@ -63,7 +62,7 @@ def classes(module: types.ModuleType) -> Iterator[str]:
 def main() -> None:
     """Write the file."""
     warnings.simplefilter("ignore")
-    names = [*modules(importlib.import_module("torch")), "torch._C"]
+    names = [*modules(importlib.import_module("torch")), "torch._C", "torch.ops"]  # which are no files
     lines = [
         f"{name.partition('.')[2]}: {' '.join(classes(importlib.import_module(name)))}".rstrip()
         for name in dict.fromkeys(names)

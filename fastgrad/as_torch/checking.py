@@ -16,9 +16,11 @@ import fastgrad as fg
 from fastgrad.as_torch.absent import is_absent
 from fastgrad.as_torch.installing import install_as_torch
 from fastgrad.as_torch.proxies import NAME, Proxy
-from fastgrad.module_names import pytorch_names
+from fastgrad.module_names import is_torch, pytorch_names
+from fastgrad.ops.namespaces import Namespace
 
 FOUND, MISSING, UNREADABLE = 0, 1, 2
+OPS = f"{NAME}.ops"
 _COMMON = frozenset(
     name
     for kind in (str, bytes, list, dict, set, int, float, deque, np.ndarray, Path, *vars(builtins).values())
@@ -101,13 +103,13 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for name in node.names:
-            if name.name.partition(".")[0] == NAME:
+            if is_torch(name.name):
                 self._look(name.name, node.lineno)
                 self.modules[name.asname or NAME] = name.name if name.asname else NAME
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if node.level or module.partition(".")[0] != NAME:
+        if node.level or not is_torch(module):
             return
         for name in node.names:
             full = module if name.name == "*" else f"{module}.{name.name}"
@@ -129,13 +131,15 @@ class _Reader(ast.NodeVisitor):
         found: Any = importlib.import_module(NAME)
         seen = NAME
         for part in full.split(".")[1:]:
-            if not isinstance(found, (Proxy, type)):
+            if not isinstance(found, (Proxy, type, Namespace)):
                 return True  # what objects have is not known before they are there
+            if seen == OPS and not hasattr(found, part):
+                return True  # nor are ops of the program's
             seen += f".{part}"
             try:
                 found = getattr(found, part)
             except AttributeError as error:
-                says = str(error)
+                says = str(error).partition("; those that are")[0]
             else:
                 if not is_absent(found):
                     continue

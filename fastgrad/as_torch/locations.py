@@ -11,7 +11,8 @@ from typing import NamedTuple
 FILE = Path(__file__).parent / "pytorch_classes.txt"
 """PyTorch's modules and their classes; written by ``tools/pytorch_classes.py``."""
 PACKAGE, OVERLAY = "fastgrad", "fastgrad.as_torch.overlay"
-_EXCEPTION_MARK = "!"
+EXCEPTION_MARK = "!"
+"""What follows the name of a class there that is an exception."""
 
 _ELSEWHERE = {
     "_tensor": "",
@@ -54,8 +55,8 @@ def known() -> _Known:
     for line in FILE.read_text().splitlines():
         path, _, names = line.partition(":")
         found = names.split()
-        classes[path] = frozenset(name.rstrip(_EXCEPTION_MARK) for name in found)
-        exceptions.update((path, name[:-1]) for name in found if name.endswith(_EXCEPTION_MARK))
+        classes[path] = frozenset(name.rstrip(EXCEPTION_MARK) for name in found)
+        exceptions.update((path, name[:-1]) for name in found if name.endswith(EXCEPTION_MARK))
     return _Known(frozenset(classes), classes, frozenset(exceptions))
 
 

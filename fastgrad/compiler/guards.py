@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastgrad import module_names
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.native_hooks import NativeHook
 from fastgrad.compiler.code_names import global_names, names_in, texts_in, used_cells
+from fastgrad.module_names import is_own
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import LEAF_HOOKS, LEAF_POST_HOOKS
 from fastgrad.native.contracts.python_types import MODULE_NAMES
@@ -56,7 +56,6 @@ _OPAQUE = (
     types.GeneratorType, collections.deque,
 )  # fmt: skip
 _UNSTEADY = ("random", "time", "datetime", "secrets", "uuid")
-_PACKAGE = __name__.partition(".")[0]
 _FOLDERS = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARY_FOLDERS = tuple({path for name in _FOLDERS if (path := sysconfig.get_path(name))})
 _COUNT = object()
@@ -114,8 +113,8 @@ def same(a: Any, b: Any) -> bool:
 
 def _is_constant_module(module: Any) -> bool:
     """Whether a module belongs to the library, the standard library or an installed package."""
-    root = getattr(module, "__name__", "").partition(".")[0]
-    if root in (_PACKAGE, module_names.shown) or root in sys.stdlib_module_names:
+    name = getattr(module, "__name__", "")
+    if is_own(name) or name.partition(".")[0] in sys.stdlib_module_names:
         return True
     file = getattr(module, "__file__", None)
     return file is None or file.startswith(_LIBRARY_FOLDERS)

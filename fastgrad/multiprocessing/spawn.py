@@ -69,8 +69,9 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(fn: Callable[..., Any], index: int, args: Sequence[Any], errors: Any) -> None:
-    """What each process runs; it goes when the thread that started it is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT))
+    """What each process runs; on Linux it goes when the thread that started it is gone."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGINT))
     try:
         fn(index, *args)
     except KeyboardInterrupt:

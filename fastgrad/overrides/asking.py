@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
 from typing import Any
 
-from fastgrad import module_names
 from fastgrad.functions.argument_names import BETWEEN
+from fastgrad.module_names import is_own, is_torch
 from fastgrad.nn.parameter import Parameter
 from fastgrad.tensor import Size, Tensor
 from fastgrad.tensor.subclasses import disabled_torch_function
@@ -74,9 +74,8 @@ def is_pytorchs(function: Any) -> bool:
     Either would come back to ask, without end. Under the alias `fastgrad.as_torch`, nothing is.
     """
     owner = getattr(function, "__objclass__", function)  # methods that are compiled code name no module
-    return (
-        module_names.shown != "torch" and str(getattr(owner, "__module__", "")).partition(".")[0] == "torch"
-    )
+    module = str(getattr(owner, "__module__", ""))
+    return is_torch(module) and not is_own(module)
 
 
 def modes_on() -> list[Any]:

@@ -14,18 +14,13 @@ from types import ModuleType
 from typing import Any
 
 from fastgrad.functions.memory_format import layout, memory_format
-from fastgrad.module_names import pytorch_names
+from fastgrad.module_names import is_own, is_torch, pytorch_names
 from fastgrad.overrides.asking import original
 from fastgrad.package import tensors
 from fastgrad.package.importer import attribute
 
 _PACKAGES = ("torch.nn.modules", "torch.optim")  # some of what is in them is in files of other names here
 _NAMESPACES = ("nn", "nn.functional", "optim", "")  # whose public names are written as PyTorch's
-
-
-def is_torch(name: str) -> bool:
-    """Whether a module is PyTorch or in it."""
-    return name == "torch" or name.startswith("torch.")
 
 
 def module_of(name: str) -> ModuleType:
@@ -66,9 +61,9 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
     if known is not None:
         return known
     if isinstance(obj, (layout, memory_format)):
-        return "torch", repr(obj).removeprefix("fastgrad.")
+        return "torch", repr(obj).rpartition(".")[2]
     module, name = getattr(obj, "__module__", None), getattr(obj, "__name__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or module.partition(".")[0] != "fastgrad":
+    if not isinstance(module, str) or not isinstance(name, str) or not is_own(module):
         return None
     for inside in _NAMESPACES:
         if name in pytorch_names()[inside]:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from fastgrad.functions.storage import Storage
+from fastgrad.module_names import is_torch
 from fastgrad.package import names, tensors
 from fastgrad.package.actions import Action, Actions, Pattern
 from fastgrad.package.errors import NOT_IMPLICIT, EmptyMatchError, PackagingError, PackagingErrorReason
@@ -290,7 +291,7 @@ class PackageExporter(Actions):
             ) from error
 
     def _exists(self, module_name: str) -> bool:
-        if names.is_torch(module_name):
+        if is_torch(module_name):
             with contextlib.suppress(ModuleNotFoundError):  # PyTorch may be there, and have it
                 names.module_of(module_name)
                 return True

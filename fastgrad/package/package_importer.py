@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import IO, Any
 
+from fastgrad.module_names import is_torch
 from fastgrad.package import names, tensors
 from fastgrad.package.file_structure_representation import Directory, directory_of
 from fastgrad.package.glob_group import GlobPattern
@@ -214,7 +215,7 @@ class PackageImporter(Importer):
                         f"No module named {name!r}; {parent!r} is not a package", name=name
                     )
             if self._is_external(name) or (name in _ALWAYS and name not in self._sources):
-                module = names.module_of(name) if names.is_torch(name) else importlib.import_module(name)
+                module = names.module_of(name) if is_torch(name) else importlib.import_module(name)
                 self.modules[name] = module
             else:
                 module = self._run(name)

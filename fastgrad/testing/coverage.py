@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import fastgrad as fg
 from fastgrad.functions.creation import tensor
+from fastgrad.module_names import is_torch
 from fastgrad.testing.comparison import assert_close
 
 MOST_SAMPLES = 24
@@ -146,7 +147,7 @@ def _native(name: str) -> Any:
 
 def _translated(value: Any) -> Any:
     """A module or a function of PyTorch's table, with fastgrad in the place of PyTorch; anything else as it is."""
-    if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] == "torch":
+    if isinstance(value, types.ModuleType) and is_torch(value.__name__):
         return functools.reduce(getattr, value.__name__.split(".")[1:], fg)
     if isinstance(value, functools.partial):
         return functools.partial(_translated(value.func), *value.args, **value.keywords)

@@ -174,6 +174,32 @@ state = dict(w={0}.ones(2), s={0}.ones(2, 3).shape, d={0}.device("cpu"), t={0}.f
         assert output("-c", read.format("fastgrad", file)) == expected
 
 
+def test_packages_are_the_same_with_the_alias_and_without(tmp_path):
+    made = """
+import {0}
+from {0}.package import PackageExporter
+{0}.manual_seed(0)
+held = [
+    {0}.ones(2), {0}.nn.Parameter({0}.ones(1)), {0}.nn.Linear(2, 2), {0}.nn.MultiheadAttention(4, 2), {0}.strided,
+    {0}.channels_last, {0}.float16, {0}.device("cpu"), {0}.Size([1]), {0}.optim.SGD, {0}.nn.functional.relu,
+]
+with PackageExporter("{1}") as exporter:
+    exporter.save_pickle("held", "all.pkl", held)
+"""
+    read = """
+import {0}
+from {0}.package import PackageImporter
+x, _, linear, _, *known, sgd, relu = PackageImporter("{1}").load_pickle("held", "all.pkl")
+print(x.tolist(), type(linear) is {0}.nn.Linear, known[:3] == [{0}.strided, {0}.channels_last, {0}.float16])
+print(sgd is {0}.optim.SGD, relu is {0}.nn.functional.relu)
+"""
+    there, here = tmp_path / "torch.pt", tmp_path / "fastgrad.pt"
+    under_alias(made.format("torch", there))
+    output("-c", made.format("fastgrad", here))
+    assert there.read_bytes() == here.read_bytes()
+    assert under_alias(read.format("torch", here)) == "[1.0, 1.0] True True\nTrue True\n"
+
+
 def test_pickles_name_pytorchs_modules():
     under_alias("""
 import copy, pickle, torch, torch.nn as nn
@@ -184,6 +210,17 @@ again = pickle.loads(data)
 assert torch.equal(again[0].weight, model[0].weight)
 assert pickle.loads(pickle.dumps(torch.optim)) is torch.optim and copy.copy(torch) is torch
 assert pickle.loads(pickle.dumps(torch.float16)) is torch.float16
+""")
+
+
+def test_ops_of_programs_are_found_by_name():
+    under_alias("""
+import torch, torch.ops
+@torch.library.custom_op("mine::square", mutates_args=())
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x * x
+assert torch.ops.mine.square(torch.full((2,), 3.0)).tolist() == [9, 9]
+assert not hasattr(torch.ops, "mine2") and not hasattr(torch.ops, "registry") and torch.ops.aten.slice
 """)
 
 

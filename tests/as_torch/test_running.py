@@ -127,7 +127,16 @@ def test_check_lists_what_is_missing_and_runs_nothing(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(("text", "code"), [("import torch\ntorch.ones(1)", 0), ("def", 2), ("", 0)])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import torch\ntorch.ones(1)", 0),
+        ("import torch\ntorch.ops.mine.of_the_program(1)", 0),
+        ("import torch\ntorch.ops.aten.no_such(1)", 1),
+        ("def", 2),
+        ("", 0),
+    ],
+)
 def test_check_of_other_files(tmp_path, text, code):
     script(tmp_path, text)
     assert started(*ALIAS, "--check", tmp_path).returncode == code

@@ -45,6 +45,17 @@ def mlp(seed=0):
     return fill(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2)), seed)
 
 
+class Crossed(nn.Module):
+    """Layers that run in another order than that of their parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.b, self.a, self.c = (nn.Linear(4, 4, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        return self.b(self.c(self.a(x)))
+
+
 def values(model):
     return [p.detach().tolist() for p in model.parameters()]
 

@@ -3,7 +3,24 @@
 import json
 import sys
 
-from both import DDP, SMALL, batch, dist, fill, gives, grads, hooks, lib, mlp, n, nn, numbers, rank, train
+from both import (
+    DDP,
+    SMALL,
+    Crossed,
+    batch,
+    dist,
+    fill,
+    gives,
+    grads,
+    hooks,
+    lib,
+    mlp,
+    n,
+    nn,
+    numbers,
+    rank,
+    train,
+)  # fmt: skip
 
 CASES = {}
 
@@ -31,14 +48,6 @@ def as_views():
 
 @case
 def order_of_buckets():
-    class Crossed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.b, self.a, self.c = (nn.Linear(4, 4, bias=False) for _ in range(3))
-
-        def forward(self, x):
-            return self.b(self.c(self.a(x)))
-
     log = []
     for cap in (64, 128):
         for unused in (False, True):

@@ -5,7 +5,7 @@ import json
 import sys
 import traceback
 
-from both import DDP, SMALL, batch, dist, gives, grads, hooks, lib, mlp, n, name, nn, rank
+from both import DDP, SMALL, Crossed, batch, dist, gives, grads, hooks, lib, mlp, n, name, nn, rank
 
 ours = name == "fastgrad"
 R = dist.ReduceOp
@@ -211,15 +211,6 @@ def p4():
     log = []
     assert backward(logged(log)) == 10 * (rank + 1)
     assert log[3] == ("callback", rank + 1.0)
-
-
-class Crossed(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.b, self.a, self.c = (nn.Linear(4, 4, bias=False) for _ in range(3))
-
-    def forward(self, x):
-        return self.b(self.c(self.a(x)))
 
 
 def buckets(cap, **options):
