@@ -151,3 +151,17 @@ def test_cells_are_part_of_an_identity():
     assert lowered.identity(outer(1)) != lowered.identity(outer(2))
     with pytest.raises(lowered.UnknownError):
         lowered.identity(outer(object()))
+
+
+def test_every_function_of_the_runtime_is_kept():
+    """What cannot be described is lowered after each edit, and so is what calls it."""
+    functions = {
+        id(value): value.py_func
+        for name, module in list(sys.modules.items())
+        if name.startswith("fastgrad.native.")
+        for value in vars(module).values()
+        if lowered._is_dispatcher(value)
+    }
+    assert len(functions) > 500
+    for function in functions.values():
+        lowered.described_function(function)  # raises where it cannot tell

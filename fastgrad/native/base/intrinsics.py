@@ -5,7 +5,6 @@ Only the compiler imports this module; a warm start never does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -260,11 +259,17 @@ def advance(context: Any, pointer: Any, count: Any) -> Any:
     return pointer(pointer, I64), codegen
 
 
-def _on_stack(count: int, allocate: Callable[[Any, Any], Any]) -> Any:
+def _on_stack(count: int, zeroed: bool) -> Any:
     @intrinsic
     def frame(context: Any) -> Any:
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            return builder.ptrtoint(allocate(builder, ir.ArrayType(_LL64, count)), _LL64)
+            kind = ir.ArrayType(_LL64, count)
+            if zeroed:
+                place = cgutils.alloca_once(builder, kind)
+            else:
+                with builder.goto_entry_block():
+                    place = builder.alloca(kind)
+            return builder.ptrtoint(place, _LL64)
 
         return I64(), codegen
 
@@ -273,17 +278,12 @@ def _on_stack(count: int, allocate: Callable[[Any, Any], Any]) -> Any:
 
 def stack_words(count: int) -> Any:
     """A function of compiled code that gives the address of so many words, zeros, on the stack of its caller."""
-    return _on_stack(count, cgutils.alloca_once)
+    return _on_stack(count, zeroed=True)
 
 
 def stack_scratch(count: int) -> Any:
     """The same, but the words are not set: for what is large, and written before it is read."""
-
-    def allocate(builder: Any, kind: Any) -> Any:
-        with builder.goto_entry_block():
-            return builder.alloca(kind)
-
-    return _on_stack(count, allocate)
+    return _on_stack(count, zeroed=False)
 
 
 stack_frame = stack_words(FRAME_WORDS)
