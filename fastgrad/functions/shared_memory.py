@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import operator
 import os
 import tempfile
 import weakref
@@ -62,10 +63,14 @@ class Block:
 
     __slots__ = ("__weakref__", "address", "descriptor", "nbytes")
 
+    def __new__(cls, *_args: Any, **_named: Any) -> Block:
+        block = super().__new__(cls)
+        block.address, block.descriptor = 0, -1  # what `__del__` reads, also of one that is never finished
+        return block
+
     def __init__(self, descriptor: int, nbytes: int, keep: bool = False) -> None:
-        self.address = 0
-        self.nbytes = nbytes
-        self.descriptor = descriptor
+        self.nbytes = operator.index(nbytes)
+        self.descriptor = operator.index(descriptor)
         if os.fstat(descriptor).st_size < nbytes:
             raise ValueError(
                 f"a file of {os.fstat(descriptor).st_size} bytes cannot hold a block of {nbytes}"

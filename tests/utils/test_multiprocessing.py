@@ -224,6 +224,15 @@ def test_blocks_lie_within_their_files():
         os.fstat(descriptor)  # the block took it over
 
 
+@pytest.mark.parametrize("args", [(), (None, 8), (fg.ones(2), 8), (1.5, 8), (-1, 8), (1, None), (1, fg.ones(2))])
+@pytest.mark.filterwarnings("error")
+def test_blocks_that_are_never_finished(args: tuple[Any, ...]):
+    block = Block.__new__(Block, *args)
+    with pytest.raises((TypeError, OSError)):
+        block.__init__(*args)  # type: ignore[misc]
+    del block  # nothing to give back; what is raised here would be a warning
+
+
 def test_other_pickles_hold_the_elements():
     x = fg.arange(3).share_memory_()
     copy = pickle.loads(pickle.dumps(x))
