@@ -224,7 +224,9 @@ def test_blocks_lie_within_their_files():
         os.fstat(descriptor)  # the block took it over
 
 
-@pytest.mark.parametrize("args", [(), (None, 8), (fg.ones(2), 8), (1.5, 8), (-1, 8), (1, None), (1, fg.ones(2))])
+@pytest.mark.parametrize(
+    "args", [(), (None, 8), (fg.ones(2), 8), (1.5, 8), (-1, 8), (1, None), (1, fg.ones(2))]
+)
 @pytest.mark.filterwarnings("error")
 def test_blocks_that_are_never_finished(args: tuple[Any, ...]):
     block = Block.__new__(Block, *args)
