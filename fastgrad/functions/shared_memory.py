@@ -64,8 +64,9 @@ class Block:
     __slots__ = ("__weakref__", "address", "descriptor", "nbytes")
 
     def __new__(cls, *_args: Any, **_named: Any) -> Block:
+        """A block of nothing: what is never finished has nothing to give back."""
         block = super().__new__(cls)
-        block.address, block.descriptor = 0, -1  # what `__del__` reads, also of one that is never finished
+        block.address, block.descriptor = 0, -1
         return block
 
     def __init__(self, descriptor: int, nbytes: int, keep: bool = False) -> None:

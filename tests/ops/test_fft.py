@@ -211,9 +211,9 @@ def test_errors_of_pieces():
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "ihfft", "irfft", "hfft"])
 def test_no_rows_of_any_length_need_no_memory(name: str):
     x = fg.ones(2, 0, requires_grad=True)
-    found = getattr(fg.fft, name)(x, 2**62, 0)
+    found = getattr(fg.fft, name)(x, 2**60, 0)
     assert found.shape[1] == 0
-    assert found.shape[0] == {"rfft": 2**61 + 1, "ihfft": 2**61 + 1}.get(name, 2**62)
+    assert found.shape[0] == {"rfft": 2**59 + 1, "ihfft": 2**59 + 1}.get(name, 2**60)
     found.real.sum().backward()
     assert x.grad is not None
     assert x.grad.shape == (2, 0)

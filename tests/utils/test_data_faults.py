@@ -204,7 +204,7 @@ def test_threads_take_turns_with_one_iterator():
     def take() -> None:
         try:
             given.extend(batches)
-        except BaseException as error:  # noqa: BLE001 - shown below
+        except BaseException as error:
             failed.append(error)
 
     threads = [threading.Thread(target=take) for _ in range(4)]
