@@ -242,6 +242,7 @@ def test_other_pickles_hold_the_elements():
     assert x.tolist() == [0, 1, 2]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux which files are mapped")
 def test_shared_memory_has_no_name_and_ends_with_its_tensors():
     def files() -> tuple[int, int]:
         with open("/proc/self/maps") as file:
