@@ -1,14 +1,17 @@
 """Memory that processes share: blocks without a name, of which nothing is left when the last process has let go.
 
 A block is a file in memory (``memfd_create``) that nobody finds by name. Who has its descriptor maps it; the kernel
-frees it with the last mapping and the last descriptor, however a process ends.
+frees it with the last mapping and the last descriptor, however a process ends. Systems other than Linux have no such
+files: there it is one of the directory of temporary files, whose name is gone before anything is written to it.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import operator
 import os
+import tempfile
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +30,13 @@ _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
 _munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
+_POPULATE = getattr(
+    mmap, "MAP_POPULATE", 0
+)  # of Linux: pages are there before they are asked for, one by one
 _PARTS = 1024
-"""How many pieces one write takes: IOV_MAX of Linux."""
+"""How many pieces one write takes: IOV_MAX of Linux and of macOS."""
+_BYTES = 1 << 30
+"""How many bytes one write is asked for at most: macOS refuses 2 GiB."""
 _DEVICE, _DATA, _DTYPE = (TENSOR.fields[n][0] for n in ("device", "data", "dtype"))
 _STORAGE_DATA, _STORAGE_REFERENCES, _NBYTES = (STORAGE.fields[n][0] for n in ("data", "refs", "nbytes"))
 
@@ -55,16 +63,21 @@ class Block:
 
     __slots__ = ("__weakref__", "address", "descriptor", "nbytes")
 
+    def __new__(cls, *_args: Any, **_named: Any) -> Block:
+        """A block of nothing: what is never finished has nothing to give back."""
+        block = super().__new__(cls)
+        block.address, block.descriptor = 0, -1
+        return block
+
     def __init__(self, descriptor: int, nbytes: int, keep: bool = False) -> None:
-        self.address = 0
-        self.nbytes = nbytes
-        self.descriptor = descriptor
+        self.nbytes = operator.index(nbytes)
+        self.descriptor = operator.index(descriptor)
         if os.fstat(descriptor).st_size < nbytes:
             raise ValueError(
                 f"a file of {os.fstat(descriptor).st_size} bytes cannot hold a block of {nbytes}"
             )
         access = mmap.PROT_READ | mmap.PROT_WRITE
-        address = _mmap(None, nbytes, access, mmap.MAP_SHARED | mmap.MAP_POPULATE, descriptor, 0)
+        address = _mmap(None, nbytes, access, mmap.MAP_SHARED | _POPULATE, descriptor, 0)
         if address == _FAILED:
             number = ctypes.get_errno()
             raise OSError(number, f"{os.strerror(number)}: cannot map {nbytes} bytes of shared memory")
@@ -101,7 +114,7 @@ def filled(parts: Sequence[Any]) -> int:
     OSError
         If there is no memory or no descriptor left.
     """
-    descriptor = os.memfd_create("fastgrad", os.MFD_CLOEXEC)
+    descriptor = _unnamed_file()
     try:
         for start in range(0, len(parts), _PARTS):
             _write(descriptor, [memoryview(part).cast("B") for part in parts[start : start + _PARTS]])
@@ -111,13 +124,32 @@ def filled(parts: Sequence[Any]) -> int:
     return descriptor
 
 
+def _unnamed_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fastgrad", os.MFD_CLOEXEC)
+    descriptor, path = tempfile.mkstemp(prefix="fastgrad-")
+    os.unlink(path)
+    return descriptor
+
+
 def _write(descriptor: int, left: list[memoryview]) -> None:
     while left:
-        written = os.writev(descriptor, left)
+        written = os.writev(descriptor, _first_bytes(left))
         while left and written >= len(left[0]):
             written -= len(left.pop(0))
         if written:
             left[0] = left[0][written:]
+
+
+def _first_bytes(pieces: list[memoryview]) -> list[memoryview]:
+    """As many of the pieces as one write may take, the last of them in part."""
+    first, room = [], _BYTES
+    for piece in pieces:
+        first.append(piece[:room])
+        room -= len(first[-1])
+        if not room:
+            break
+    return first
 
 
 _SHARED: weakref.WeakValueDictionary[int, Block] = weakref.WeakValueDictionary()

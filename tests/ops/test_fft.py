@@ -206,3 +206,14 @@ def test_errors_of_pieces():
         fg.istft(fg.ones(4, 9) * 1j, 8, window=window)
     with pytest.warns(UserWarning, match="window was not provided"):
         fg.stft(x, 8, return_complex=True)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "ihfft", "irfft", "hfft"])
+def test_no_rows_of_any_length_need_no_memory(name: str):
+    x = fg.ones(2, 0, requires_grad=True)
+    found = getattr(fg.fft, name)(x, 2**60, 0)
+    assert found.shape[1] == 0
+    assert found.shape[0] == {"rfft": 2**59 + 1, "ihfft": 2**59 + 1}.get(name, 2**60)
+    found.real.sum().backward()
+    assert x.grad is not None
+    assert x.grad.shape == (2, 0)

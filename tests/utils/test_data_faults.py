@@ -195,3 +195,22 @@ def test_no_task_is_asked_for_behind_the_last():
     it = iter(singles(fg, lambda i: i, sampler=Once(), prefetch_factor=10**6))
     assert len(asked) == 3
     del it
+
+
+def test_threads_take_turns_with_one_iterator():
+    batches, failed = iter(DataLoader(list(range(60)), batch_size=None, num_workers=2)), []
+    given: list[int] = []
+
+    def take() -> None:
+        try:
+            given.extend(batches)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failed
+    assert sorted(given) == list(range(60))

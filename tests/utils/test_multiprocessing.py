@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +20,8 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import multiprocessing as mp
-from fastgrad.functions.shared_memory import Block
+from fastgrad.functions import shared_memory
+from fastgrad.functions.shared_memory import Block, filled
 from fastgrad.multiprocessing import reductions
 from tests.utils.test_data_workers import alive
 
@@ -213,12 +217,22 @@ def test_what_cannot_be_sent():
 
 
 def test_blocks_lie_within_their_files():
-    descriptor = os.memfd_create("short")
-    os.ftruncate(descriptor, 8)
+    descriptor = filled([bytes(8)])
     with pytest.raises(ValueError, match="a file of 8 bytes cannot hold a block of 4096"):
         Block(descriptor, 4096)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)  # the block took it over
+
+
+@pytest.mark.parametrize(
+    "args", [(), (None, 8), (fg.ones(2), 8), (1.5, 8), (-1, 8), (1, None), (1, fg.ones(2))]
+)
+@pytest.mark.filterwarnings("error")
+def test_blocks_that_are_never_finished(args: tuple[Any, ...]):
+    block = Block.__new__(Block, *args)
+    with pytest.raises((TypeError, OSError)):
+        block.__init__(*args)  # type: ignore[misc]
+    del block  # nothing to give back; what is raised here would be a warning
 
 
 def test_other_pickles_hold_the_elements():
@@ -228,6 +242,7 @@ def test_other_pickles_hold_the_elements():
     assert x.tolist() == [0, 1, 2]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux which files are mapped")
 def test_shared_memory_has_no_name_and_ends_with_its_tensors():
     def files() -> tuple[int, int]:
         with open("/proc/self/maps") as file:
@@ -242,6 +257,62 @@ def test_shared_memory_has_no_name_and_ends_with_its_tensors():
     assert view.is_shared()
     del view
     assert files() == before
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The directory of temporary files, on a system that has no files in memory."""
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(shared_memory, "_POPULATE", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", METHODS)
+def test_blocks_where_no_files_are_in_memory(elsewhere: Path, how: str):
+    x, y = fg.zeros(1000).share_memory_(), fg.zeros(20_000, dtype=fg.float64)
+    here, there = mp.Pipe()
+    there.send(y)
+    received = here.recv()
+    assert received.is_shared()
+    assert fg.equal(received, y)
+    mp.start_processes(fill_both, (x, y, 7.0), 1, start_method=how)
+    assert x.tolist() == [7] * 1000
+    assert not list(elsewhere.glob("fastgrad-*"))
+    here.close()
+    there.close()
+
+
+def test_batches_where_no_files_are_in_memory(elsewhere: Path):
+    open_before = len(os.listdir("/dev/fd"))
+    for batch in fg.utils.data.DataLoader(list(fg.ones(5, 20_000)), batch_size=None, num_workers=2):
+        assert fg.equal(batch, fg.ones(20_000))
+        batch.add_(1)  # memory of its own
+    del batch
+    assert not list(elsewhere.iterdir())
+    assert len(os.listdir("/dev/fd")) == open_before
+
+
+def test_without_room_for_a_block(elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(descriptor: int, parts: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    open_before = len(os.listdir("/dev/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            fg.ones(1000).share_memory_()
+    assert not list(elsewhere.iterdir())
+    assert len(os.listdir("/dev/fd")) == open_before
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere / "missing"))
+    with pytest.raises(FileNotFoundError):
+        fg.ones(1000).share_memory_()
+
+
+def test_blocks_are_written_piece_by_piece(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shared_memory, "_BYTES", 7)
+    parts = [b"", bytes(range(20)), b"ab", b"", b"cdefghijk", bytes(7)]
+    assert bytes(Block(filled(parts), 38).view()) == b"".join(parts)
 
 
 # --- functions ----------------------------------------------------------------------------------------------

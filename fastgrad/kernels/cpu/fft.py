@@ -112,7 +112,8 @@ def _loop(name: str, dtype: int, read: int, written: int) -> Callable[..., None]
         sizes[0], sizes[1], sizes[2] = rows, length, length_out
         steps[0], steps[1], steps[2] = length * step, 0, distance * step_out
         steps[3], steps[4] = step, step_out
-        call(address_of(arguments), address_of(sizes), address_of(steps), data())
+        if rows > 0:  # for no rows, too, it would plan transforms of that length, and find no memory for it
+            call(address_of(arguments), address_of(sizes), address_of(steps), data())
 
     return loop  # type: ignore[no-any-return]
 

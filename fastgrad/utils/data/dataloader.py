@@ -220,7 +220,9 @@ class DataLoader(Generic[_T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than processors."""
-        there_are = len(os.sched_getaffinity(0))
+        there_are = (  # macOS does not bind processes to processors
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
         if self.num_workers > there_are:
             warnings.warn(
                 f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "

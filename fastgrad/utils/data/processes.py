@@ -7,6 +7,7 @@ import itertools
 import os
 import selectors
 import signal
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -121,6 +122,7 @@ class WorkerBatches:
         self._workers: list[Worker] = []
         self._selector = selectors.PollSelector()
         self._process = os.getpid()
+        self._one_thread = threading.RLock()  # threads of the program take turns
         self._stop = weakref.finalize(self, _stop, self._workers, self._process)
         base_seed = drawn_seed(loader.generator)
         try:
@@ -167,6 +169,10 @@ class WorkerBatches:
             raise RuntimeError(
                 "an iterator of a DataLoader with workers belongs to the process that made it; make one here"
             )
+        with self._one_thread:
+            return self._next()
+
+    def _next(self) -> Any:
         while self._owners:
             task = self._wait()
             worker = self._owners.pop(task)
