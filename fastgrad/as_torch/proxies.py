@@ -163,7 +163,10 @@ def _rename(kind: type, module: str, name: str) -> None:
         module = f"{NAME}.{path}"
     importlib.import_module(module)  # where those look who read sources and annotations
     try:
+        line = vars(kind).get("__firstlineno__")
         kind.__module__ = module
+        if line is not None:  # Python forgets it with the module
+            type.__setattr__(kind, "__firstlineno__", line)
     except (AttributeError, TypeError):  # a class that is compiled code
         return
     module_names.homes[kind] = home
