@@ -59,7 +59,9 @@ SUITES = {
 }  # fmt: skip
 LIMIT = 900
 """Seconds for the tests of a library."""
-OUTCOMES = ("passed", "failed", "errors", "skipped")
+ATTRIBUTES = {"failed": "failures", "errors": "errors", "skipped": "skipped"}
+"""Of a report of pytest's."""
+OUTCOMES = ("passed", *ATTRIBUTES)
 
 
 def unpacked(requirement: str, folder: Path) -> Path:
@@ -78,13 +80,20 @@ def outcomes(suite: Suite) -> dict[str, int]:
         root = unpacked(suite.requirement, Path(scratch))
         report = root / "report.xml"
         alias = [sys.executable, "-m", "fastgrad.as_torch", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        plain = ["-o", "addopts=", "-o", "filterwarnings=default", "--continue-on-collection-errors", "--tb=no"]
+        plain = [
+            "-o",
+            "addopts=",
+            "-o",
+            "filterwarnings=default",
+            "--continue-on-collection-errors",
+            "--tb=no",
+        ]
         command = [*alias, *plain, f"--junitxml={report}", *suite.options, *suite.files]
         environment = os.environ | {"EINOPS_TEST_BACKENDS": "torch", "MPLBACKEND": "agg"}
         subprocess.run(command, cwd=root, env=environment, timeout=LIMIT, check=False)
         found = ElementTree.parse(report).getroot().find("testsuite")
         assert found is not None
-        counts = {name: int(found.attrib[key]) for name, key in zip(OUTCOMES[1:], ("failures", "errors", "skipped"))}
+        counts = {name: int(found.attrib[key]) for name, key in ATTRIBUTES.items()}
         return {"passed": int(found.attrib["tests"]) - sum(counts.values())} | counts
 
 

@@ -15,4 +15,6 @@ def implicit_replication() -> None:
     NotImplementedError
         Always.
     """
-    raise NotImplementedError(what_pytorch_has("torch.distributed.tensor.experimental", "implicit_replication"))
+    raise NotImplementedError(
+        what_pytorch_has("torch.distributed.tensor.experimental", "implicit_replication")
+    )
