@@ -99,13 +99,10 @@ def _is_each(item: Any) -> bool:
     return isinstance(item, TensorBase) and hasattr(item, "_level")
 
 
-def _is_read_as_tuple(index: Any) -> bool:
-    """Whether a list is an index for each dimension, as PyTorch reads one that holds what no tensor of indices can."""
-    return isinstance(index, list) and any(i is None or i is Ellipsis or isinstance(i, slice) for i in index)
-
-
 def _items(x: Any, index: Any) -> list[Any]:
-    items = list(index) if isinstance(index, tuple) or _is_read_as_tuple(index) else [index]
+    # PyTorch reads a list that holds what no tensor of indices can as the tuple.
+    listed = isinstance(index, list) and any(i is None or i is Ellipsis or isinstance(i, slice) for i in index)
+    items = list(index) if listed or isinstance(index, tuple) else [index]
     consumed = 0
     ellipses = 0
     for item in items:

@@ -9,7 +9,8 @@ import pytest
 import fastgrad as fg
 
 LISTS = [
-    [slice(0, 1), 1], [slice(None), slice(0, 2)], [0, slice(1)], [None, 0], [..., 0], [slice(None)], [slice(None), [0, 2]],
+    [slice(0, 1), 1], [slice(None), slice(0, 2)], [0, slice(1)], [None, 0], [..., 0], [slice(None)],
+    [slice(None), [0, 2]],
 ]  # fmt: skip
 
 

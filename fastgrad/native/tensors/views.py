@@ -479,10 +479,7 @@ def extent(ndim, sizes, strides):
 
 @native
 def view_as_strided(h, attrs):
-    """Sizes and strides as given, and an offset from the first element of `h`, within its storage.
-
-    `attrs` are a region (see `contracts.integers`).
-    """
+    """Within the storage of `h`, sizes, strides and an offset from its first element: a region, see `contracts.integers`."""
     t = tensor(h)
     of = integers.listed(attrs)
     n = of.count

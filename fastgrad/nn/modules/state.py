@@ -19,7 +19,7 @@ from fastgrad.nn.parameter import Parameter, is_lazy
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
-class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` returns: keys that the module has and the dict lacks, and the other way round."""
 
     __slots__ = ()
@@ -113,7 +113,7 @@ class _Load:
             if child is not None:
                 within = f"{prefix}{name}."
                 self.load(child, {key: v for key, v in state.items() if key.startswith(within)}, within)
-        found = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
+        found = IncompatibleKeys(self.missing_keys, self.unexpected_keys)
         for hook in tuple(module._load_state_dict_post_hooks.values()):
             if hook(module, found) is not None:
                 raise AssertionError(
@@ -302,7 +302,7 @@ class StateMethods:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> _IncompatibleKeys:
+    ) -> IncompatibleKeys:
         """Copy the entries of a state dict to the parameters and buffers.
 
         Parameters
@@ -351,7 +351,7 @@ class StateMethods:
         if complaints:
             listed = "\n\t".join(complaints)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
-        return _IncompatibleKeys(task.missing_keys, task.unexpected_keys)
+        return IncompatibleKeys(task.missing_keys, task.unexpected_keys)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
