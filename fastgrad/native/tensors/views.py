@@ -479,7 +479,7 @@ def extent(ndim, sizes, strides):
 
 @native
 def view_as_strided(h, attrs):
-    """Within the storage of `h`, sizes, strides and an offset from its first element: a region, see `contracts.integers`."""
+    """A region (see `contracts.integers`) of the storage of `h`, its offset being from the first element of `h`."""
     t = tensor(h)
     of = integers.listed(attrs)
     n = of.count

@@ -19,7 +19,7 @@ from fastgrad.nn.parameter import Parameter, is_lazy
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` returns: keys that the module has and the dict lacks, and the other way round."""
 
     __slots__ = ()
@@ -30,6 +30,9 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
         return "<All keys matched successfully>"
 
     __str__ = __repr__
+
+
+IncompatibleKeys = _IncompatibleKeys  # whose name is part of what programs print
 
 
 class _WrappedHook:
@@ -113,7 +116,7 @@ class _Load:
             if child is not None:
                 within = f"{prefix}{name}."
                 self.load(child, {key: v for key, v in state.items() if key.startswith(within)}, within)
-        found = IncompatibleKeys(self.missing_keys, self.unexpected_keys)
+        found = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
         for hook in tuple(module._load_state_dict_post_hooks.values()):
             if hook(module, found) is not None:
                 raise AssertionError(
@@ -302,7 +305,7 @@ class StateMethods:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy the entries of a state dict to the parameters and buffers.
 
         Parameters
@@ -351,7 +354,7 @@ class StateMethods:
         if complaints:
             listed = "\n\t".join(complaints)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
-        return IncompatibleKeys(task.missing_keys, task.unexpected_keys)
+        return _IncompatibleKeys(task.missing_keys, task.unexpected_keys)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
