@@ -28,7 +28,11 @@ LEFT_OUT = (
     "utils.hipify", "utils.tensorboard.", "utils.viz", "xpu._",
 )  # fmt: skip
 """What no client asks for at its start begins so."""
-KEPT = ("ao", "ao.quantization", "utils.tensorboard.writer")
+KEPT = (
+    "ao", "ao.quantization", "distributed._composable", "distributed._composable.fsdp", "distributed._tensor",
+    "distributed.tensor", "distributed.tensor.experimental", "utils.tensorboard.writer",
+)  # fmt: skip
+NO_FILES = ("torch._C", "torch.distributed._tensor.experimental", "torch.ops")
 KEPT_WHOLE = ("utils._pytree", "utils._python_dispatch", "utils.data._utils")
 
 
@@ -62,7 +66,7 @@ def classes(module: types.ModuleType) -> Iterator[str]:
 def main() -> None:
     """Write the file."""
     warnings.simplefilter("ignore")
-    names = [*modules(importlib.import_module("torch")), "torch._C", "torch.ops"]  # which are no files
+    names = [*modules(importlib.import_module("torch")), *NO_FILES]
     lines = [
         f"{name.partition('.')[2]}: {' '.join(classes(importlib.import_module(name)))}".rstrip()
         for name in dict.fromkeys(names)

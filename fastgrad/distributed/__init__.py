@@ -3,6 +3,7 @@
 ``fastgrad launch -n 2 program.py`` or ``mpiexec -n 2 python program.py`` starts the processes, which are *ranks*.
 """
 
+from fastgrad.distributed.backends import Backend
 from fastgrad.distributed.buckets import BuiltinCommHookType, GradBucket
 from fastgrad.distributed.collectives import (
     all_gather,
@@ -55,6 +56,7 @@ from fastgrad.distributed.work import Work
 from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
+    "Backend",
     "BuiltinCommHookType",
     "DistBackendError",
     "DistError",

@@ -46,7 +46,7 @@ _INDEX, _GATHER, _INDEX_SELECT, _NONZERO = (
 )
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
-_END, _WHOLE = (1 << 63) - 1, slice(None)
+_END, _WHOLE, _NO_INDICES = (1 << 63) - 1, slice(None), (slice, type(None), type(...))
 _PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
 
 
@@ -100,7 +100,8 @@ def _is_each(item: Any) -> bool:
 
 
 def _items(x: Any, index: Any) -> list[Any]:
-    items = list(index) if isinstance(index, tuple) else [index]
+    listed = isinstance(index, list) and any(isinstance(i, _NO_INDICES) for i in index)  # read as the tuple
+    items = list(index) if listed or isinstance(index, tuple) else [index]
     consumed = 0
     ellipses = 0
     for item in items:

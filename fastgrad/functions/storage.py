@@ -130,7 +130,8 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
 
 def laid_out(flat: Any, offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Any:
     """A tensor over the memory of another one, which is flat, that is no view of it."""
-    return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, offset, 1, 1))
+    ahead = offset - flat.storage_offset()
+    return rt.detach(invoke(BY_NAME["as_strided"], (flat,), len(sizes), sizes, strides, ahead, 1, 1))
 
 
 def reduced(tensor: Any) -> Any:

@@ -66,8 +66,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     RuntimeError
         If the view would reach beyond the storage, or sizes and strides do not fit each other.
     NotImplementedError
-        If a gradient is wanted and `input` is itself a view that does not begin where its storage does, or repeats
-        elements: take the view of its base then.
+        If a gradient is wanted and `input` repeats elements, or the view begins before it: take the view of its
+        base then.
 
     Examples
     --------
@@ -83,12 +83,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if offset < 0:
         raise RuntimeError(f"as_strided(): storage_offset must not be negative, but got {offset}")
     steps = rt.steps(input)
-    if is_recorded(input) and (own or 0 in steps):
+    if is_recorded(input) and (offset < own or 0 in steps):
         raise NotImplementedError(
-            "as_strided(): no derivative for a view that begins behind its storage's beginning, or repeats elements; "
+            "as_strided(): no derivative for a view that begins before the tensor, or of one that repeats elements; "
             "take the view of its base"
         )
-    return apply(_AS_STRIDED, 1, 0, input, len(sizes), *sizes, *strides, offset, len(steps), *steps)
+    return apply(_AS_STRIDED, 1, 0, input, len(sizes), *sizes, *strides, offset - own, len(steps), *steps)
 
 
 @public()

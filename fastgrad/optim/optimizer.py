@@ -18,6 +18,7 @@ from fastgrad.dtypes import float32, float64
 from fastgrad.functions.arguments import need_type
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.hook_calls import call_plain
+from fastgrad.tensor.history import fill_with_zeros
 
 _global_optimizer_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
 _global_optimizer_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
@@ -250,7 +251,7 @@ class Optimizer:
                 if set_to_none:
                     rt.set_grad(p, None)
                 elif p.grad is not None:
-                    p.grad.detach_().zero_()
+                    fill_with_zeros(p.grad)
 
     def _loss(self, closure: Callable[[], Any] | None) -> Any:
         """What the closure of a step gives, with gradients on."""

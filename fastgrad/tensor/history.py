@@ -275,3 +275,12 @@ class History(Methods):
 
     def _is_view(self) -> builtins.bool:
         return builtins.bool(_field(self, _FLAGS) & IS_VIEW)
+
+
+def fill_with_zeros(grad: Any) -> None:
+    """Fill a gradient that stays where it is with zeros; its history is forgotten."""
+    if grad.grad_fn is None:
+        grad.requires_grad_(False)  # it may be a view, which detach_ refuses
+    else:
+        grad.detach_()
+    grad.zero_()

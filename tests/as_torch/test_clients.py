@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from alias_running import ALIAS, output
 
+pytestmark = pytest.mark.clients
 FOLDER = Path(__file__).parent / "clients"
 CLIENTS = sorted(path.stem.rstrip("_") for path in FOLDER.glob("*.py"))
 

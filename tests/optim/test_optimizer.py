@@ -539,3 +539,29 @@ def test_a_first_step_that_fails_leaves_no_momentum():
     for expected in (0.5, -0.45):
         optimizer.step()
         assert p.tolist() == pytest.approx([expected, expected])
+
+
+# --- gradients that are views ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "module"])
+def test_a_gradient_that_is_a_view_is_filled_with_zeros_where_it_is(owner):
+    layer = fg.nn.Linear(2, 1, bias=False)
+    memory = fg.ones(5)
+    layer.weight.grad = memory[1:3].view(1, 2)
+    {"optimizer": fg.optim.SGD(layer.parameters(), lr=1.0), "module": layer}[owner].zero_grad(
+        set_to_none=False
+    )
+    assert memory.tolist() == [1, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "module"])
+def test_a_gradient_with_a_history_loses_it(owner):
+    layer = fg.nn.Linear(2, 1, bias=False)
+    layer.weight.grad = layer.weight * 2
+    assert layer.weight.grad.requires_grad
+    {"optimizer": fg.optim.SGD(layer.parameters(), lr=1.0), "module": layer}[owner].zero_grad(
+        set_to_none=False
+    )
+    assert not layer.weight.grad.requires_grad
+    assert layer.weight.grad.tolist() == [[0, 0]]

@@ -19,7 +19,7 @@ from fastgrad.native.contracts.record import Part
     LAYOUT,  # nothing, a memory format, or GIVEN_STRIDES and strides
     SIZES,  # a rank and as many sizes or strides
     OFFSETS,  # a rank and as many integers
-    REGION,  # a rank, as many sizes, as many strides, and an offset in elements
+    REGION,  # a rank, as many sizes, as many strides, and an offset in elements, which may be negative
     EACH,  # a length for each operand
     DEVICE,  # one, the number of a device
 ) = range(9)

@@ -54,7 +54,7 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     VIEW_SQUEEZE,  # MAX_DIMS stands for all
     VIEW_UNSQUEEZE,
     VIEW_DIAGONAL,
-    VIEW_AS_STRIDED,  # ndim, sizes, strides, offset in elements; more in the history of a view
+    VIEW_AS_STRIDED,  # ndim, sizes, strides, elements from the operand's first one; more in the history of a view
     VIEW_ALIAS,
     VIEW_NARROW,
     VIEW_EXPAND_TO,  # rank, sizes

@@ -294,7 +294,7 @@ def integers_fit(steps, n, n_ints, attrs):
         if at + count > n_ints:
             return False
         for k in range(at, at + count):
-            if attrs[k] < 0 and step != OFFSETS:
+            if attrs[k] < 0 and step != OFFSETS and (step != REGION or k < at + count - 1):
                 return False
         at += count
     return True

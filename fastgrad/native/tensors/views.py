@@ -479,7 +479,7 @@ def extent(ndim, sizes, strides):
 
 @native
 def view_as_strided(h, attrs):
-    """Sizes, strides and offset as given, within the storage; `attrs` are a region (see `contracts.integers`)."""
+    """A region (see `contracts.integers`) of the storage of `h`, its offset being from the first element of `h`."""
     t = tensor(h)
     of = integers.listed(attrs)
     n = of.count
@@ -487,20 +487,23 @@ def view_as_strided(h, attrs):
         return fail(TOO_MANY_DIMS, n)
     sizes = words(stack_small())
     strides = words(stack_small())
+    s = storage(t.storage)
+    size = itemsize(t.dtype)
+    lead = t.data - s.data
     offset = of.rest[2 * n]
-    if offset < 0:
+    first = lead // size + offset if offset < 0 else total(lead // size, offset)
+    if first < 0:
         return fail(NEGATIVE_STRIDED)
     for k in range(n):
         sizes[k] = of.rest[k]
         strides[k] = of.rest[n + k]
         if sizes[k] < 0 or strides[k] < 0:
             return fail(NEGATIVE_STRIDED)
-    s = storage(t.storage)
     length = extent(n, sizes, strides)
-    nbytes = product(total(offset, length), itemsize(t.dtype))
-    if length != 0 and (nbytes < 0 or nbytes > s.nbytes):
+    nbytes = product(total(first, length), size)
+    if length != 0 and (nbytes < 0 or nbytes > s.nbytes - lead % size):
         return fail(BEYOND_STORAGE, s.nbytes)
-    return new_view(h, n, sizes, strides, s.data + offset * itemsize(t.dtype))
+    return new_view(h, n, sizes, strides, t.data + offset * size)
 
 
 @native_once

@@ -32,6 +32,9 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     __str__ = __repr__
 
 
+IncompatibleKeys = _IncompatibleKeys  # whose name is part of what programs print
+
+
 class _WrappedHook:
     """A hook of `load_state_dict` that gets its module first; it does not keep the module.
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from fastgrad.functions.arguments import need_type
 from fastgrad.nn.parameter import Parameter
+from fastgrad.tensor.history import fill_with_zeros
 
 Self = TypeVar("Self", bound="TraverseMethods")
 
@@ -307,7 +308,7 @@ class TraverseMethods:
             if set_to_none:
                 parameter.grad = None
             elif parameter.grad is not None:
-                parameter.grad.detach_().requires_grad_(False).zero_()
+                fill_with_zeros(parameter.grad)
 
 
 def joined(prefix: str, name: str) -> str:

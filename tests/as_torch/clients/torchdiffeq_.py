@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn as nn
-from torchdiffeq import odeint
+from torchdiffeq import odeint, odeint_adjoint
 
 
 class Spiral(nn.Module):
@@ -20,3 +20,7 @@ for method in ("dopri5", "rk4", "euler", "midpoint", "adaptive_heun"):
 func = Spiral()
 odeint(func, y0, t)[-1].sum().backward()
 print(func.A.grad)
+
+func, y0 = Spiral(), y0.requires_grad_()
+odeint_adjoint(func, y0, t)[-1].sum().backward()
+print(y0.grad, func.A.grad)

@@ -1,0 +1,1 @@
+"""Where PyTorch kept `fsdp` before."""

@@ -1,0 +1,1 @@
+"""Tensors that several processes share. The classes are missing; programs name them when they are imported."""

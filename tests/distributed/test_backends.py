@@ -1,0 +1,34 @@
+"""Names of backends, which programs compare with."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastgrad import distributed as dist
+
+NAMES = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
+
+
+def test_names_are_plain_strings_in_lower_case():
+    assert dist.Backend("MPI") == dist.Backend.MPI == "mpi"
+    assert type(dist.Backend("Other")) is str
+    assert [getattr(dist.Backend, name.upper()) for name in NAMES] == list(NAMES)
+    assert list(dist.Backend.backend_list) == list(NAMES)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"mpi"])
+def test_a_name_is_a_string(wrong):
+    with pytest.raises(ValueError, match="must be a str"):
+        dist.Backend(wrong)
+
+
+def test_there_is_no_other_transport():
+    with pytest.raises(NotImplementedError, match="'mine' cannot be added"):
+        dist.Backend.register_backend("mine", lambda *_: None)
+
+
+@pytest.mark.parity
+def test_names_are_those_of_pytorch():
+    theirs = pytest.importorskip("torch").distributed.Backend
+    assert set(dist.Backend.backend_list) == set(theirs.backend_list)
+    assert all(getattr(dist.Backend, n.upper()) == getattr(theirs, n.upper()) for n in NAMES)
