@@ -290,7 +290,7 @@ def test_batches_where_no_files_are_in_memory(elsewhere: Path):
         batch.add_(1)  # memory of its own
     del batch
     assert not list(elsewhere.iterdir())
-    assert len(os.listdir("/dev/fd")) == open_before
+    assert len(os.listdir("/dev/fd")) <= open_before  # earlier tests may leave some to the collector
 
 
 def test_without_room_for_a_block(elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
@@ -303,7 +303,7 @@ def test_without_room_for_a_block(elsewhere: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(OSError, match="No space left on device"):
             fg.ones(1000).share_memory_()
     assert not list(elsewhere.iterdir())
-    assert len(os.listdir("/dev/fd")) == open_before
+    assert len(os.listdir("/dev/fd")) <= open_before  # earlier tests may leave some to the collector
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere / "missing"))
     with pytest.raises(FileNotFoundError):
         fg.ones(1000).share_memory_()
