@@ -160,11 +160,9 @@ def of_reals(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.fft_of_reals(frame)
+        halves(f.rows, f.x.data, f.length, f.out, f.length, float_of(f.scale))
         for row in range(f.rows):
-            x = f.x.data + row * f.length * ITEMSIZES[dtype]
-            out = f.out + row * f.length * ITEMSIZES[result]
-            halves(1, x, f.length, out, f.length, float_of(f.scale))
-            mirror(pointer(out), f.length)
+            mirror(advance(pointer(f.out), row * f.length), f.length)
 
     return run, KERNEL
 
