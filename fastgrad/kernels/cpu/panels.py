@@ -204,7 +204,7 @@ def panel_product(dtype: int) -> Any:
 def _large_product(dtype: int) -> Any:
     """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
     pointer, memory, depth = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS), _depth(dtype)
-    strip_of, tiles = _strip(dtype), _strip_by_panel(dtype)
+    strip_of, across = _strip(dtype), _strip_by_panels(dtype)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, a_by_columns, panels, m, n, k):  # type: ignore[no-untyped-def]
@@ -212,11 +212,9 @@ def _large_product(dtype: int) -> Any:
         for p in range(0, k, depth):
             inner, add = min(depth, k - p), 1 if p > 0 else 0
             for i in range(0, m, STRIP_ROWS):
-                rows = min(STRIP_ROWS, m - i)
+                rows, at_c = min(STRIP_ROWS, m - i), advance(c, i * row_c)
                 strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
-                for j in range(0, n, PANEL_COLUMNS):
-                    panel, at_c = advance(panels, j * k + p * PANEL_COLUMNS), advance(c, i * row_c + j)
-                    tiles(at_c, row_c, strip, panel, rows, min(PANEL_COLUMNS, n - j), inner, add)
+                across(at_c, row_c, strip, advance(panels, p * PANEL_COLUMNS), k, rows, n, inner, add)
 
     return product
 
@@ -228,34 +226,31 @@ def _product_of_few_strips(dtype: int) -> Any:
     """
     pointer, depth = ELEMENTS[dtype].pointer, _depth(dtype)
     strip_memory, panel_memory = stack_scratch(FEW_STRIPS * STRIP_WORDS), stack_scratch(PANEL_WORDS)
-    strip_of, panels_of, tiles = _strip(dtype), _panels(dtype), _strip_by_panel(dtype)
+    strip_of, panels_of, across = _strip(dtype), _panels(dtype), _strip_by_panels(dtype)
     step = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8)
 
     @njit(**KERNEL)
-    def columns_of(c, row_c, strips, panels, m, n, k, add):  # type: ignore[no-untyped-def]
-        for i in range(0, m, STRIP_ROWS):
-            strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
-            for j in range(0, n, PANEL_COLUMNS):
-                at_c = advance(c, i * row_c + j)
-                tiles(at_c, row_c, strip, advance(panels, j * k), rows, min(PANEL_COLUMNS, n - j), k, add)
-
-    @njit(**KERNEL)
-    def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
+    def together(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
         strips, panels = pointer(strip_memory()), pointer(panel_memory())
-        for first in range(0, m, FEW_STRIPS * STRIP_ROWS):
-            together = min(FEW_STRIPS * STRIP_ROWS, m - first)
-            for p in range(0, k, depth):
-                inner, add = min(depth, k - p), 1 if p > 0 else 0
-                for i in range(0, together, STRIP_ROWS):
-                    strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, together - i)
-                    strip_of(strip, a, row_a, a_by_columns, first + i, p, rows, inner)
-                for j in range(0, n, COLUMNS_TOGETHER):
-                    some = min(COLUMNS_TOGETHER, n - j)
-                    at_b = advance(b, j * row_b + p if b_by_columns else p * row_b + j)
-                    panels_of(panels, inner * PANEL_COLUMNS, at_b, row_b, b_by_columns, some, inner)
-                    columns_of(
-                        advance(c, first * row_c + j), row_c, strips, panels, together, some, inner, add
-                    )
+        for p in range(0, k, depth):
+            inner, add = min(depth, k - p), 1 if p > 0 else 0
+            for i in range(0, m, STRIP_ROWS):
+                strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
+                strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
+            for j in range(0, n, COLUMNS_TOGETHER):
+                some, panel = min(COLUMNS_TOGETHER, n - j), inner * PANEL_COLUMNS
+                at_b = advance(b, j * row_b + p if b_by_columns else p * row_b + j)
+                panels_of(panels, panel, at_b, row_b, b_by_columns, some, inner)
+                for i in range(0, m, STRIP_ROWS):
+                    strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
+                    across(advance(c, i * row_c + j), row_c, strip, panels, inner, rows, some, inner, add)
+
+    @njit(**INLINE)
+    def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
+        most, step_a = FEW_STRIPS * STRIP_ROWS, 1 if a_by_columns else row_a
+        for i in range(0, m, most):
+            at_c, at_a, rows = advance(c, i * row_c), advance(a, i * step_a), min(most, m - i)
+            together(at_c, row_c, at_a, row_a, a_by_columns, b, row_b, b_by_columns, rows, n, k)
 
     return product
 
@@ -312,13 +307,22 @@ def _strip_of_columns(dtype: int) -> Any:
     return pack
 
 
-def _strip_by_panel(dtype: int) -> Any:
-    """``product(c, row_c, strip, panel, m, n, k, accumulate)``: of a strip and n columns of a panel, k rows of it."""
+def _strip_by_panels(dtype: int) -> Any:
+    """``product(c, row_c, strip, panels, apart, m, n, k, accumulate)``: of a strip and n columns, k rows of panels.
+
+    The panels have `apart` rows.
+    """
     rows = bounded_rows(dtype, padded=True)
 
     @njit(**KERNEL)
-    def product(c, row_c, strip, panel, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def of_panel(c, row_c, strip, panel, m, n, k, accumulate):  # type: ignore[no-untyped-def]
         tile = TILE_ROWS * k + GAP
         rows(c, row_c, strip, 1, tile, TILE_ROWS, panel, PANEL_COLUMNS, m, n, k, accumulate)
+
+    @njit(**INLINE)
+    def product(c, row_c, strip, panels, apart, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+        for j in range(0, n, PANEL_COLUMNS):
+            columns, panel = min(PANEL_COLUMNS, n - j), advance(panels, j * apart)
+            of_panel(advance(c, j), row_c, strip, panel, m, columns, k, accumulate)
 
     return product

@@ -301,7 +301,7 @@ def plan_parts(f, real):
     large = f.m * f.n * f.k > LARGE_PRODUCT
     if f.b_in_panels or f.laid_out:
         columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
-        by_rows = f.m >= (min(f.n, STRIP_ROWS) if f.b_in_panels else f.n)
+        by_rows = f.b_in_panels or f.m >= f.n
         f.grain = LAID_OUT_ROWS if by_rows else columns
         f.divided = BY_MATRICES if f.batch > 1 else BY_ROWS if by_rows else BY_COLUMNS
         return
@@ -347,9 +347,8 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f.row_a = abs(row_a)
     f.a_by_columns = 1 if row_a < 0 else 0
     laid_out = is_laid_out(ta.dtype, ta.device, f.m, f.n, f.k)
-    f.b_in_panels = (
-        1 if laid_out and f.m > FEW_STRIPS * STRIP_ROWS else 0
-    )  # shared by more tiles than a strip has
+    # Panels for all parts pay where more tiles share them than few strips have.
+    f.b_in_panels = 1 if laid_out and f.m > FEW_STRIPS * STRIP_ROWS else 0
     f.laid_out = 1 if laid_out and not f.b_in_panels else 0
     shared = b
     if f.b_in_panels:

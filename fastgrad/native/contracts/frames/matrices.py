@@ -48,7 +48,6 @@ GEMM = Frame(
             where={"divided": BY_COLUMNS, "b_by_columns": 0, "b_in_panels": 0},
         ),
         Split("n", {"out": (), "b": ("row_b",)}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 1}),
-        Split("n", {"out": (), "b": ("k",)}, grain="grain", where={"divided": BY_COLUMNS, "b_in_panels": 1}),
     ),
 )  # fmt: skip
 
