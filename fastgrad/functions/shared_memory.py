@@ -30,9 +30,8 @@ _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
 _munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
-_POPULATE = getattr(
-    mmap, "MAP_POPULATE", 0
-)  # of Linux: pages are there before they are asked for, one by one
+_POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+"""Of Linux: pages are there before they are asked for, one by one."""
 _PARTS = 1024
 """How many pieces one write takes: IOV_MAX of Linux and of macOS."""
 _BYTES = 1 << 30

@@ -49,6 +49,11 @@ def _layout(name: str, size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[i
     return tuple(sizes), tuple(strides)
 
 
+def _reach(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """From the first element to behind the last one, in elements."""
+    return 0 if 0 in sizes else 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
+
+
 @public()
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of the storage of a tensor with sizes, strides and an offset of its own.
@@ -66,8 +71,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     RuntimeError
         If the view would reach beyond the storage, or sizes and strides do not fit each other.
     NotImplementedError
-        If a gradient is wanted and `input` repeats elements, or the view begins before it: take the view of its
-        base then.
+        If a gradient is wanted and `input` repeats elements, or the view begins before it or ends behind it: take
+        the view of its base then.
 
     Examples
     --------
@@ -83,10 +88,12 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     if offset < 0:
         raise RuntimeError(f"as_strided(): storage_offset must not be negative, but got {offset}")
     steps = rt.steps(input)
-    if is_recorded(input) and (offset < own or 0 in steps):
+    if is_recorded(input) and (
+        offset < own or 0 in steps or offset - own + _reach(sizes, strides) > _reach(input.shape, steps)
+    ):
         raise NotImplementedError(
-            "as_strided(): no derivative for a view that begins before the tensor, or of one that repeats elements; "
-            "take the view of its base"
+            "as_strided(): no derivative for a view that begins before the tensor or ends behind it, or of one that "
+            "repeats elements; take the view of its base"
         )
     return apply(_AS_STRIDED, 1, 0, input, len(sizes), *sizes, *strides, offset - own, len(steps), *steps)
 

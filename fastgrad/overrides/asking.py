@@ -157,9 +157,8 @@ class Overridable:
         return repr(self.function)
 
     def __reduce__(self) -> Any:
-        if (
-            getattr(sys.modules.get(self.__module__), self.__name__, None) is self
-        ):  # the function's name means this
+        home = sys.modules.get(self.__module__)
+        if getattr(home, self.__name__, None) is self:  # the name of the function itself means this
             return self.__name__
         return _installed, (self.function,)
 

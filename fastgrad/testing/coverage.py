@@ -16,7 +16,6 @@ import functools
 import importlib
 import json
 import multiprocessing
-import os
 import sys
 import types
 import warnings
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple
 import fastgrad as fg
 from fastgrad.functions.creation import tensor
 from fastgrad.module_names import is_torch
+from fastgrad.native.host.threads import usable_processors
 from fastgrad.testing.comparison import assert_close
 
 MOST_SAMPLES = 24
@@ -358,7 +358,7 @@ def _one_thread() -> None:
 def run_all(only: str = "", jobs: int | None = None) -> list[Outcome]:
     """Run the ops of the table whose names hold a text, in several processes."""
     numbers = [k for k, op in enumerate(table()) if only in op.full_name]
-    jobs = min(jobs or len(os.sched_getaffinity(0)), len(numbers))
+    jobs = min(jobs or len(usable_processors()), len(numbers))
     if jobs <= 1:
         return [_run_number(k) for k in numbers]
     with multiprocessing.get_context("spawn").Pool(jobs, _one_thread) as pool:

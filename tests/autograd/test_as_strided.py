@@ -63,5 +63,10 @@ def test_what_has_no_derivative_says_so():
     x = fg.arange(6.0)[3:].detach().requires_grad_()
     with pytest.raises(NotImplementedError, match="before the tensor"):
         fg.as_strided(x, (2,), (1,), 1)
+    with pytest.raises(NotImplementedError, match="ends behind it"):
+        fg.as_strided((x * 2)[:2], (3,), (1,))
+    y = fg.as_strided((x * 2)[:2], (0,), (7,))
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]
     with pytest.raises(NotImplementedError, match="repeats elements"):
         fg.as_strided(fg.ones(1, requires_grad=True).expand(3), (1,), (1,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import sys
 import threading
 
 import pytest
@@ -16,6 +15,7 @@ from fastgrad.native.host.tape import Tape, record
 from tests.cuda.apart import ends
 from tests.cuda.fake_driver import ILLEGAL_ADDRESS
 from tests.cuda.steps import settle
+from tests.threads import switching
 
 pytestmark = pytest.mark.usefixtures("all_is_done", "no_graphs_are_left")
 
@@ -180,10 +180,8 @@ def test_other_threads_go_on_during_a_capture(driver):
 @pytest.fixture
 def threads_take_turns():
     """The functions of the driver are Python's here, and others might run within them, as they cannot on a GPU."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(10)
-    yield
-    sys.setswitchinterval(before)
+    with switching(10):
+        yield
 
 
 def test_captures_and_replays_of_many_threads(driver, threads_take_turns):

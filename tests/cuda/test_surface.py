@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-import sys
 import threading
 
 import pytest
 
 import fastgrad as fg
 from fastgrad import places
+from tests.threads import in_threads, switching
 
 MISSING = "Found no NVIDIA driver on your system"
 
@@ -218,22 +218,15 @@ def test_what_a_thread_has_chosen_ends_with_it():
 
 
 def test_threads_that_choose_at_once_are_all_counted():
-    before, interval = places.any_chosen(), sys.getswitchinterval()
+    before = places.any_chosen()
 
-    def choose() -> None:
+    def choose(_: int) -> None:
         for _ in range(300):
             with fg.device("cpu"):
                 assert places.any_chosen() > before
 
-    threads = [threading.Thread(target=choose) for _ in range(6)]
-    sys.setswitchinterval(1e-6)
-    try:
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-    finally:
-        sys.setswitchinterval(interval)
+    with switching():
+        in_threads(6, choose)
     assert places.any_chosen() == before
 
 

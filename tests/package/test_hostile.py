@@ -16,6 +16,7 @@ import weakref
 import zipfile
 
 import pytest
+from threads import in_threads, switching
 
 import fastgrad as fg
 from fastgrad.package import (
@@ -240,16 +241,8 @@ def test_threads_that_save_into_one_package():
         for n in range(10):
             exporter.save_pickle("res", f"{k}_{n}.pkl", fg.full((50,), 10.0 * k + n))
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=save, args=(k,)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    with switching():
+        in_threads(4, save)
     exporter.close()
     importer = PackageImporter(file)
     for k in range(4):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
-import threading
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.entries import ARGUMENTS, Entry, row
 from fastgrad.native.contracts.entry_table import ENTRIES
 from tests.runtime.test_safety import assert_clean
+from tests.threads import in_threads, switching
 
 PUBLIC = [entry for entry in ENTRIES if entry.is_public]
 CHECKED = [entry for entry in PUBLIC if entry.result != "vector"]
@@ -259,16 +258,8 @@ def test_facts_of_threads_stay_apart():
             ):
                 wrong.append(str(raised.value))
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=fail_often, args=(k,)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    with switching():
+        in_threads(4, fail_often)
     assert not wrong
 
 

@@ -20,7 +20,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import flags
-from tests.threads import in_threads
+from tests.threads import in_threads, switching
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,10 +49,8 @@ def assert_clean(text: str, **environment: str) -> str:
 @pytest.fixture
 def eager_switching():
     """Threads take turns as often as Python can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+    with switching():
+        yield
 
 
 # --- exceptions in the middle of a pass --------------------------------------------------------------------

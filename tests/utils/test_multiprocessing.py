@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import multiprocessing
 import os
 import pickle
@@ -284,26 +285,28 @@ def test_blocks_where_no_files_are_in_memory(elsewhere: Path, how: str):
 
 
 def test_batches_where_no_files_are_in_memory(elsewhere: Path):
+    gc.collect()  # what earlier tests left closes files
     open_before = len(os.listdir("/dev/fd"))
     for batch in fg.utils.data.DataLoader(list(fg.ones(5, 20_000)), batch_size=None, num_workers=2):
         assert fg.equal(batch, fg.ones(20_000))
         batch.add_(1)  # memory of its own
     del batch
     assert not list(elsewhere.iterdir())
-    assert len(os.listdir("/dev/fd")) <= open_before  # earlier tests may leave some to the collector
+    assert len(os.listdir("/dev/fd")) == open_before
 
 
 def test_without_room_for_a_block(elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
     def full(descriptor: int, parts: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    gc.collect()  # what earlier tests left closes files
     open_before = len(os.listdir("/dev/fd"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "writev", full)
         with pytest.raises(OSError, match="No space left on device"):
             fg.ones(1000).share_memory_()
     assert not list(elsewhere.iterdir())
-    assert len(os.listdir("/dev/fd")) <= open_before  # earlier tests may leave some to the collector
+    assert len(os.listdir("/dev/fd")) == open_before
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere / "missing"))
     with pytest.raises(FileNotFoundError):
         fg.ones(1000).share_memory_()

@@ -15,12 +15,16 @@ PART_WORK = 1 << 15
 """Elements, or as much work, of the smallest part of a launch: some ten microseconds."""
 
 
+def usable_processors() -> set[int]:
+    """The logical processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
 def usable_cores() -> int:
     """How many physical cores this process may use: its affinity and the limits of its control group count."""
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    cpus = os.sched_getaffinity(0)
-    cores = {_core(cpu) for cpu in cpus}
+    cores = {_core(cpu) for cpu in usable_processors()}
     return max(1, math.ceil(min(len(cores), _quota())))
 
 

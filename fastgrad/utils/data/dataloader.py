@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import numbers
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from fastgrad.cuda.selection import is_available
+from fastgrad.native.host.threads import usable_processors
 from fastgrad.random import Generator
 from fastgrad.utils.data.collate import default_collate, default_convert
 from fastgrad.utils.data.dataset import IterableDataset
@@ -220,9 +220,7 @@ class DataLoader(Generic[_T_co]):
 
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than processors."""
-        there_are = (  # macOS does not bind processes to processors
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        there_are = len(usable_processors())
         if self.num_workers > there_are:
             warnings.warn(
                 f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "

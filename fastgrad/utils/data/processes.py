@@ -59,10 +59,8 @@ class Worker:
         self.active = True
         self.channel, there = connected()
         try:
-            with (
-                there,
-                _interrupts_held(context) as mask,
-            ):  # it is the worker's alone: with it goes the connection
+            # That end is the worker's alone: with it goes the connection.
+            with there, _interrupts_held(context) as mask:
                 self.process = context.Process(target=work, args=(there, job, mask), daemon=True)
                 self.process.start()
         except BaseException:
