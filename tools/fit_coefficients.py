@@ -159,6 +159,16 @@ def _erfc_scaled_weight(t: Any) -> Any:
     return mp.exp(-a * a) / mp.erf(a)
 
 
+def normal_tail(t: Any) -> Any:
+    """``(a + 4) * erfc(a / sqrt(2)) / 2 * exp(a**2 / 2)`` where ``t = (a - 4) / (a + 4)``."""
+    a = 4 * (1 + t) / (1 - t)
+    return (a + 4) * mp.erfc(a / mp.sqrt(2)) / 2 * mp.exp(a * a / 2)
+
+
+def _normal_far(a: str) -> Any:
+    return (mp.mpf(a) - 4) / (mp.mpf(a) + 4)
+
+
 def arc_tail(arc: Function) -> Function:
     """``(arc(x) / x - 1) / z`` where ``z = x**2``."""
 
@@ -336,6 +346,8 @@ FITS = {
     "ERF_SMALL f64": Fit(F64, erf_tail, lambda z: 1 / (1 + erf_tail(z)), 11, 0, mp.mpf("0.91") ** 2),
     "ERF_LARGE_32": Fit(F32, erfc_exponent, lambda a: mp.erfc(a) / mp.erf(a), 6, "0.92", "3.93"),
     "ERF_LARGE_64": Fit(F64, erfc_scaled, _erfc_scaled_weight, 13, ERFC_LOW, mp.mpf(1) / 2),
+    "NORMAL_TAIL f32": Fit(F32, normal_tail, lambda t: 1 / normal_tail(t), 9, -1, _normal_far("14.375")),
+    "NORMAL_TAIL f64": Fit(F64, normal_tail, lambda t: 1 / normal_tail(t), 22, -1, _normal_far("38.6")),
     "ATAN_TAIL": Fit(F64, arc_tail(mp.atan), lambda z: z + mp.mpf(10) ** -6, 10, 0, "0.172"),
     "ASIN_TAIL": Fit(F64, arc_tail(mp.asin), lambda z: z + mp.mpf(10) ** -6, 11, 0, "0.25"),
     "ERFCX": Fit(F64, erfcx_ratio, lambda t: 1, 24, -1, "0.9999"),

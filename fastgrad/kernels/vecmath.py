@@ -7,7 +7,8 @@ compiles them.
 ======  =================================================================================================
 floats  exp exp_of_negative expm1 exp2 log log1p log2 log10 sqrt rsqrt reciprocal pow tanh sigmoid softplus sin cos erf
 floats  abs sign copysign floor ceil trunc round fmod remainder floor_div trunc_div fma
-floats  whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite make is_at_least_zero
+floats  normal_cdf normal_density whole_power xlogy masked_fill logical_and of_dtype isnan isinf isfinite make
+floats  is_at_least_zero
 INT     abs sign pow fmod remainder floor_div trunc_div bitwise_not
 BOOL    bitwise_not
 all     maximum minimum where
@@ -28,6 +29,7 @@ F32  1.00  1.08   0.88  0.85  0.93   1.10  1.02   0.88  2.33     1.71      0.85 
 F64  1.04  1.03   0.86  0.82  0.84   1.07  1.00   0.99  2.40     1.62      0.82  0.87  0.92  0.51  1.49
 ===  ====  =====  ====  ====  =====  ====  =====  ====  =======  ========  ====  ====  ====  ====  =====
 
+`normal_cdf` and `normal_density` have 3.87 and 1.75 in F32, 3.44 and 2.08 in F64, far below zero too.
 The rest is exact, correctly rounded, or rounded step by step as in PyTorch.
 `tests/kernels/test_vecmath.py` measures this against wider arithmetic, compares special values with NumPy and
 PyTorch, and looks for the vector instructions in the generated code. `tools/fit_coefficients.py` prints the
@@ -92,6 +94,8 @@ HALF_PI_2 = constant_of(-4.371138828673793e-08, 6.123233995736766e-17)
 HALF_PI_3 = constant_of(-1.7151245100058819e-15, -1.497384905065873e-33)
 TWO_OVER_PI = constant_of(0.6366197466850281, 0.6366197723675814)
 
+INVERSE_SQRT_2PI = constant_of(0.3989422917366028, 0.3989422804014327)
+
 MAGIC = constant_of(1.5 * 2.0**23, 1.5 * 2.0**52)
 INF = constant_of(np.inf, np.inf)
 NAN = constant_of(np.nan, np.nan)
@@ -154,11 +158,11 @@ def exp(x):
 
 
 @formula
-def exp_raised(x):
-    """``2**64 exp(x)`` for ``EXP_LOW <= x <= 0``."""
+def exp_raised(x, above):
+    """``2**64 exp(x - above)`` for ``EXP_LOW <= x <= 0`` and a tiny `above`."""
     t = fma(x, LOG2E_HI(x), RAISED_MAGIC(x))
     n = t - RAISED_MAGIC(x)
-    r = fma(n, -LN2_LO(x), fma(n, -LN2_HI(x), x))
+    r = fma(n, -LN2_LO(x), fma(n, -LN2_HI(x), x)) - above
     scale = two_to(t)
     return fma(fma(EXP_TAIL(r) * r, r, r), scale, scale)
 
@@ -166,7 +170,7 @@ def exp_raised(x):
 @formula
 def exp_of_negative(x):
     """``exp(x)`` for ``x <= 0``, at a part of the cost."""
-    return exp_raised(where(x < EXP_LOW(x), EXP_LOW(x), x)) * LOWER(x)
+    return exp_raised(where(x < EXP_LOW(x), EXP_LOW(x), x), like(x, 0)) * LOWER(x)
 
 
 @formula
@@ -524,6 +528,52 @@ def erf_64(x):
     return where(a > 0.9, copysign(large, x), fma(ERF_SMALL(x * x), x, x))
 
 
+# (a + 4) exp(a**2 / 2) times the normal distribution's weight beyond a, in t = (a - 4) / (a + 4), for a from 0 to
+# NORMAL_FAR. Relative error: f32 5.8e-8, f64 7.0e-17.
+NORMAL_TAIL = polynomial_in(
+    f32=(
+        0.7552851438522339, -0.6078965663909912, 0.38713690638542175, -0.18652339279651642,
+        0.06040389463305473, -0.007525546941906214, -0.003513033501803875, 0.001570274238474667,
+        0.00018036054098047316, -0.0001315013214480132,
+    ),
+    f64=(
+        0.7552851304157515, -0.6078966419718921, 0.38713740074221936, -0.18652185795966614,
+        0.060396574890671524, -0.0075401889664123865, -0.0034796923617095147, 0.0016308184529366706,
+        0.0001333442495181483, -0.0002310949008278128, -1.9078493354472657e-06, 3.5144554876020776e-05,
+        7.149922610742799e-07, -5.919963340512344e-06, -6.252575433234647e-07, 1.0217586141850478e-06,
+        2.641763309816897e-07, -1.5646733717648802e-07, -7.720191024086436e-08, 1.598074967656017e-08,
+        1.4593627371577633e-08, -3.1213364300000207e-10, -1.1843146131700302e-09,
+    ),
+)  # fmt: skip
+NORMAL_FAR = constant_of(14.375, 38.6)  # both tails are lost beyond
+
+
+@formula
+def bell(x):
+    """``(a, exp(-a**2 / 2))`` with ``a = |x|`` as far as ``NORMAL_FAR``; heeds what the square loses."""
+    a = absolute(x)
+    a = where(a > NORMAL_FAR(x), NORMAL_FAR(x), a)
+    half = like(x, -0.5) * a
+    power = half * a
+    return a, exp_raised(power, fma(-half, a, power)) * LOWER(x)
+
+
+@formula
+def normal_density(x):
+    """The density of the normal distribution."""
+    _, e = bell(x)
+    return e * INVERSE_SQRT_2PI(x)
+
+
+@formula
+def normal_cdf(x):
+    """The weight of the normal distribution up to x, exact far below too."""
+    a, e = bell(x)
+    inverse = like(x, 1) / (a + like(x, 4))
+    beyond = NORMAL_TAIL((a - like(x, 4)) * inverse) * inverse * e
+    return where(x < like(x, 0), beyond, like(x, 1) - beyond)
+
+
 # --- comparisons, division with remainder -------------------------------------------------------------------
 
 
@@ -589,6 +639,7 @@ def logical_and(x, y):
 _FLOAT = {
     "exp": exp, "exp_of_negative": exp_of_negative, "expm1": expm1, "exp2": exp2,
     "sqrt": sqrt, "rsqrt": rsqrt, "reciprocal": reciprocal, "make": make, "is_at_least_zero": is_at_least_zero,
+    "normal_cdf": normal_cdf, "normal_density": normal_density,
     "tanh": tanh, "sigmoid": sigmoid, "sin": sin, "cos": cos, "fma": fma, "where": where,
     "abs": absolute, "sign": sign, "copysign": copysign, "maximum": maximum, "minimum": minimum,
     "floor": floor, "ceil": ceil, "trunc": trunc, "round": round_half_even, "fmod": fmod, "remainder": remainder,

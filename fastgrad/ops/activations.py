@@ -16,8 +16,6 @@ from fastgrad.ops.registry import Op, elementwise
 from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
-SQRT_HALF = 0.7071067811865476
-INVERSE_SQRT_2PI = 0.3989422804014327
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715  # of the approximation of gelu by tanh
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -25,19 +23,17 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 @elementwise("gelu", rule=PROMOTE_FLOAT)
 def gelu(x):
-    return x * (c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)))
+    return x * m.normal_cdf(x)
 
 
 @gelu.partial("x", node="GeluBackwardBackward0")
 def gelu_backward(x):
-    density = c(INVERSE_SQRT_2PI) * m.exp_of_negative(c(-0.5) * x * x)
-    return c(0.5) + c(0.5) * m.erf(x * c(SQRT_HALF)) + x * density
+    return m.normal_cdf(x) + x * m.normal_density(x)
 
 
 @gelu_backward.elementwise_vjp("x")
 def _(g, v, x):
-    density = c(INVERSE_SQRT_2PI) * m.exp_of_negative(c(-0.5) * x * x)
-    return g * v * ((c(2) - x * x) * density)
+    return g * v * ((c(2) - x * x) * m.normal_density(x))
 
 
 @elementwise("gelu_tanh", rule=PROMOTE_FLOAT, node="GeluBackward0", called="gelu")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastgrad.native.contracts.element_types import FLOATS, HALVES, WIDE
 from fastgrad.native.contracts.frames.framed import EMBEDDING, EMBEDDING_BACKWARD, ROWS_OF
 from fastgrad.native.contracts.frames.layers import BAG, BAG_FACTORS, BAG_MAXIMA, BAG_TABLE
-from fastgrad.native.contracts.ops import FLOAT_ONLY, NOT_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED
+from fastgrad.native.contracts.ops import FLOAT_ONLY, NOT_DIFFERENTIABLE, SHAPE_FRAMED, STRUCTURED, ZEROED
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -23,7 +23,7 @@ embedding_backward = Op(
     kernel=Kernel(
         "embedding_backward", "embedding:collect", frame=EMBEDDING_BACKWARD, dtypes=WIDE, gpu_dtypes=HALVES
     ),
-    forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
+    forward=SHAPE_FRAMED, flags=FLOAT_ONLY | ZEROED,
     node="EmbeddingDenseBackwardBackward0", edges=1,
 )  # fmt: skip
 embedding_transposed = Op(
@@ -55,10 +55,10 @@ def _(g, indices, factors, rows, width, padding):
 # of the three from the others.
 
 
-def _bag_op(name, inputs, integers, kernel, node, edges=2):
+def _bag_op(name, inputs, integers, kernel, node, flags=0):
     return Op(
-        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_FRAMED, flags=FLOAT_ONLY,
-        edges=edges, node=node, called="embedding_bag",
+        name, STRUCTURED, inputs, (*integers, "*outputs"), kernel=kernel, forward=SHAPE_FRAMED,
+        flags=FLOAT_ONLY | flags, edges=2, node=node, called="embedding_bag",
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ embedding_bag_transposed = _bag_op(
 )  # fmt: skip
 embedding_bag_backward = _bag_op(
     "embedding_bag_backward", ("v", "factors?", *_BEHIND), BAG_TABLE.names_of("integers"),
-    Kernel("embedding_bag_backward", "bags:collect", frame=BAG_TABLE, dtypes=WIDE), _SECOND,
+    Kernel("embedding_bag_backward", "bags:collect", frame=BAG_TABLE, dtypes=WIDE), _SECOND, ZEROED,
 )  # fmt: skip
 embedding_bag_factors = _bag_op(
     "embedding_bag_factors_backward", ("v", "weight", *_BEHIND), BAG_FACTORS.names_of("integers"),

@@ -27,6 +27,7 @@ NUMBA[np.dtype(bool)] = types.uint8  # how booleans lie in memory
 F32_DTYPE, F64_DTYPE = np.dtype("float32"), np.dtype("float64")
 SPACES = {F32_DTYPE: F32, F64_DTYPE: F64}
 WIDER = {F32_DTYPE: np.float64, F64_DTYPE: np.longdouble}
+WIDE = np.longdouble
 KERNEL_FLAGS = {"error_model": "numpy", "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 FLOATS = pytest.mark.parametrize("dtype", [F32_DTYPE, F64_DTYPE], ids=str)
 WHERE_DTYPES = [np.dtype(t) for t in ("float32", "float64", "int64", "int32", "uint8", "bool")]
@@ -116,11 +117,11 @@ TWO_OVER_ROOT_PI = Fraction(1128379167095512573896158903121545171688101258657997
 def _exact_erf(x):
     """The Taylor series in 240-bit fixed point; its first term for tiny x; one beyond 6.5."""
     if abs(x) < 1e-40:
-        return Fraction(float(x)) * TWO_OVER_ROOT_PI
+        return Fraction(*x.as_integer_ratio()) * TWO_OVER_ROOT_PI
     if abs(x) > 6.5:
         return Fraction(int(math.copysign(1, x)))
     one = 1 << 240
-    fixed = int(Fraction(float(x)) * one)
+    fixed = int(Fraction(*x.as_integer_ratio()) * one)
     square, power, total, k = fixed * fixed // one, fixed, 0, 0
     while power not in (0, -1):
         total += (-1) ** k * power // (2 * k + 1)
@@ -216,6 +217,32 @@ def test_erf_error_in_ulp(dtype):
     x = np.concatenate(grids).astype(dtype)
     got = loop_of(SPACES[dtype].erf, dtype)(x)
     assert_within(1.2 if dtype == F32_DTYPE else 1.0, got, _erf(x.astype(WIDER[dtype])), x)
+
+
+def _normal_density(x):
+    return np.exp(-x * x / 2) / np.sqrt(2 * WIDE(np.pi) + WIDE(2.4492935982947064e-16))
+
+
+def _normal_cdf(x):
+    """By the error function in the middle, and by the continued fraction of Mills's ratio."""
+    a, rest = abs(x), 0
+    for k in range(400, 0, -1):
+        rest = k / (a + rest)
+    middle = a < 2
+    beyond = _normal_density(x) / np.where(middle, 1, a + rest)
+    beyond[middle] = (1 - _erf(a[middle] * np.sqrt(WIDE(0.5)))) / 2
+    return np.where(x < 0, beyond, 1 - beyond)
+
+
+@FLOATS
+def test_normal_distribution_error_in_ulp(dtype):
+    """Its weight up to x, far below too, and its density."""
+    _needs_wide(dtype)
+    grids = [bit_patterns(dtype, 997), np.linspace(-8, 8, 5003), np.linspace(-38, -8, 501)]
+    x = np.concatenate(grids).astype(dtype)
+    space, wide = SPACES[dtype], x.astype(WIDE)
+    assert_within(2.2, loop_of(space.normal_density, dtype)(x), _normal_density(wide), x)
+    assert_within(4, loop_of(space.normal_cdf, dtype)(x), _normal_cdf(wide), x)
 
 
 @FLOATS
@@ -456,7 +483,18 @@ def test_booleans(name, reference):
 
 # --- the code that is generated -----------------------------------------------------------------------------
 
-VECTORISED = [*ACCURACY, *ROUNDINGS, "erf", "sign", "copysign", "maximum", "minimum", "fma"]
+VECTORISED = [
+    *ACCURACY,
+    *ROUNDINGS,
+    "erf",
+    "normal_cdf",
+    "normal_density",
+    "sign",
+    "copysign",
+    "maximum",
+    "minimum",
+    "fma",
+]
 LIBM = {"sin", "cos", "pow", "fmod"}
 
 

@@ -121,8 +121,8 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Zeros with the gradient of each bag added to its rows, times their factors: some of the columns."""
-    pointer, itemsize = ELEMENTS[dtype].pointer, ITEMSIZES[dtype]
+    """To zeros, the gradient of each bag added to its rows, times their factors: some of the columns."""
+    pointer = ELEMENTS[dtype].pointer
     share, factor, add_scaled = _share(dtype), _factor(dtype), _add_scaled()
 
     def run(frame):  # type: ignore[no-untyped-def]
@@ -132,11 +132,6 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
         factors, scales = pointer(f.factors.data), pointer(f.scales.data)
         if not _has_steps(f, width):
             return
-        if columns == width:
-            memset(f.out, 0, rows * width * itemsize)
-        else:
-            for k in range(rows):
-                memset(f.out + (k * width + f.first) * itemsize, 0, columns * itemsize)
         out, grad = advance(pointer(f.out), f.first), advance(pointer(f.grad.data), f.first)
         for b in range(f.bags):
             if not _is_bag(f, bounds, b, n):

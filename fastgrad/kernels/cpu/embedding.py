@@ -47,11 +47,11 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 
 def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """Zeros with each gradient added to the row that its index names, in the order of the indices.
+    """To zeros, each gradient added to the row that its index names, in the order of the indices.
 
     That is done for some of the columns.
     """
-    pointer, itemsize = ELEMENTS[dtype].pointer, ITEMSIZES[dtype]
+    pointer = ELEMENTS[dtype].pointer
 
     @njit(**LOOP)
     def add(p, g, width):  # type: ignore[no-untyped-def]
@@ -73,11 +73,6 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
         if f.first < 0 or columns < 0 or f.first > width - columns:
             report_index(f, f.first, width - columns + 1)
             return
-        if columns == width:
-            memset(f.out, 0, rows * width * itemsize)
-        else:
-            for k in range(rows):
-                memset(f.out + (k * width + f.first) * itemsize, 0, columns * itemsize)
         out, g = advance(pointer(f.out), f.first), advance(pointer(f.grad.data), f.first)
         for i in range(n):
             k = indices[i]

@@ -100,12 +100,12 @@ def lookup(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 
 
 def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """Zeros with the gradient of each bag added to its rows, times their factors, in the order of the indices.
+    """To zeros, the gradient of each bag added to its rows, times their factors, in the order of the indices.
 
     That is done for some of the columns.
     """
     e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
-    load, store, cast, zero, one = e.load, e.store, e.constant, e.constant(0), e.constant(1)
+    load, store, cast, one = e.load, e.store, e.constant, e.constant(1)
     bounds_of, bag_of, check, has_steps = _bags(target, threads)
 
     def share(f, b):
@@ -150,15 +150,7 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         if not has_steps(f, f.width):
             return
         check(f)
-        first = np.int64(block()) * PLACES
-        row, end = first, min(first + PLACES, f.rows)
-        while row < end:
-            j = f.first + thread()
-            while j < f.first + f.count:
-                store(f.out, row * f.width + j, zero)
-                j += threads
-            row += 1
-        core(f, np.int64(0), f.indices.numel, first)
+        core(f, np.int64(0), f.indices.numel, np.int64(block()) * PLACES)
 
     return Body(run, ("rows",), PLACES, threads)
 

@@ -41,12 +41,12 @@ def lookup(kernel: Any, dtype: int, layout_class: int, target: Target, threads: 
 
 
 def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """Zeros with each gradient added to the row that its index names, in the order of the indices.
+    """To zeros, each gradient added to the row that its index names, in the order of the indices.
 
     That is done for some of the columns.
     """
     e, index_of, report = target.elements[dtype], target.elements[INT64].load, reporting(target)
-    load, sums, zero, fits = e.load, target.elements[computed_in(dtype)], e.constant(0), checking(target)
+    load, sums, fits = e.load, target.elements[computed_in(dtype)], checking(target)
     load_sum, store_sum = sums.load, sums.store
 
     def place_of(f, line, i):
@@ -67,14 +67,6 @@ def collect(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
         if f.first < 0 or f.columns < 0 or f.first > f.width - f.columns:
             report(f, f.first, f.width - f.columns + 1)
             return
-        first = np.int64(block()) * PLACES
-        row, end = first, min(first + PLACES, f.rows)
-        while row < end:
-            j = f.first + thread()
-            while j < f.first + f.columns:
-                store_sum(f.out, row * f.width + j, zero)
-                j += threads
-            row += 1
-        core(f, np.int64(0), f.indices.numel, first)
+        core(f, np.int64(0), f.indices.numel, np.int64(block()) * PLACES)
 
     return Body(run, ("rows",), PLACES, threads)

@@ -16,7 +16,10 @@ from fastgrad.kernels import intmath, vecmath
 from fastgrad.kernels.cuda import device
 from fastgrad.kernels.cuda.device import (
     absolute,
+    copysign,
+    erfc,
     exp,
+    fma,
     greater,
     like,
     log,
@@ -26,6 +29,9 @@ from fastgrad.kernels.cuda.device import (
 )
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.contracts.element_types import BOOL, FLOATS
+
+SQRT_2, SQRT_HALF, INVERSE_SQRT_2PI = 1.4142135623730951, 0.7071067811865476, 0.3989422804014327
+NORMAL_FAR = 38.6  # both tails of the normal distribution are lost beyond
 
 
 def maximum(x, y):
@@ -53,6 +59,25 @@ def softplus(x):
     return maximum(x, like(x, 0)) + log1p(exp(-absolute(x)))
 
 
+def normal_density(x):
+    """The density of the normal distribution; heeds what the square loses."""
+    a = absolute(x)
+    a = where(a > like(x, NORMAL_FAR), like(x, NORMAL_FAR), a)
+    half = like(x, -0.5) * a
+    power = half * a
+    e = exp(power)
+    return fma(e, fma(half, a, -power), e) * like(x, INVERSE_SQRT_2PI)
+
+
+def normal_cdf(x):
+    """The weight of the normal distribution up to x, exact far below too: heeds what the argument of erfc loses."""
+    near = where(absolute(x) > like(x, NORMAL_FAR), copysign(like(x, NORMAL_FAR), x), x)
+    half, root = like(x, 0.5), like(x, SQRT_HALF)
+    y = near * root
+    lost = fma(near, root, -y) + near * (fma(-root, root, half) * root)
+    return fma(like(x, SQRT_2) * lost, normal_density(x), half * erfc(-y))
+
+
 def xlogy(x, y):
     """``x log(y)``, zero where x is."""
     return where((x == like(x, 0)) & (y == y), like(x, 0), x * log(y))
@@ -64,6 +89,7 @@ _SHARED = (
 )  # fmt: skip
 _OWN = {
     "maximum": maximum, "minimum": minimum, "isinf": isinf, "isfinite": isfinite, "softplus": softplus, "xlogy": xlogy,
+    "normal_density": normal_density, "normal_cdf": normal_cdf,
 }  # fmt: skip
 _WORDS = {
     "exp": "exp", "exp_of_negative": "exp", "expm1": "expm1", "exp2": "exp2", "log": "log", "log1p": "log1p",

@@ -122,6 +122,7 @@ HOLOMORPHIC = (
 OUT_REAL = 1 << 27  # results of complex operands are real: Note [Complex gradients] in `ops.complex_numbers`
 OUT_COMPLEX = 1 << 28  # results of real operands are complex
 CUBIC = 1 << 29  # a kernel over matrices, whose work is their elements times the length of a row
+ZEROED = 1 << 30  # what a kernel described by integers adds to: its outputs are zeros when it begins
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion
 
 # Flags of an optimizer's step.

@@ -162,12 +162,12 @@ def run_beside_others(address, cell, frame, n_words, work):
     n_parts = count_parts(split, frame, work)
     rt.divided += n_parts > 1
     if rt.waiters != 0:
-        run_parts(address, cell, frame, n_words, split, n_parts)
+        run_parts(address, cell, frame, n_words, split, n_parts, work)
         ended = nanoseconds()
     else:
         place = depart(frame, n_words)
         state = py_save_thread()
-        run_parts(address, cell, frame, n_words, split, n_parts)
+        run_parts(address, cell, frame, n_words, split, n_parts, work)
         ended = nanoseconds()
         py_restore_thread(state)
         enter()

@@ -51,6 +51,7 @@ from fastgrad.native.contracts.split import (
 
 CELLS = N_DEVICES * N_DTYPES * N_LAYOUTS  # of a kernel
 NO_SPLIT = 0
+PARTS_A_HAND = 4
 SPLITS_OFFSET = RUNTIME.offset("split_words") - 8  # places count from one
 
 encoded_split = caster(ENCODED)
@@ -150,15 +151,25 @@ def grain_of(s, frame):
 
 
 @native
+def count_hands(work):
+    """How many threads so much work is worth waking."""
+    return work // runtime().part_work
+
+
+@native
 def count_parts(split, frame, work):
-    """Into how many parts a launch falls: as its work says, and as its steps allow."""
+    """Into how many parts a launch falls: as its work says, and as its steps allow.
+
+    Several for each thread that it is worth, so that threads end together whatever their number is.
+    """
     if split == NO_SPLIT:
         return 1
     s = encoded_split(split)
     if s.room >= 0 and words(frame)[s.room] == 0:  # it only asks for scratch
         return 1
     grains = words(frame)[over_place(s, frame)] // grain_of(s, frame)
-    return max(1, min(grains, work // runtime().part_work, MAX_PARTS))
+    hands = count_hands(work)
+    return max(1, min(grains, hands * PARTS_A_HAND if hands > 1 else 1, MAX_PARTS))
 
 
 @native

@@ -53,7 +53,7 @@ from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.limits import CACHE_LINE, MAX_THREADS
 from fastgrad.native.contracts.records import CURSOR_WORDS, JOB, POOL
 from fastgrad.native.contracts.status import NO_MEMORY, OK
-from fastgrad.native.memory.parts import CELLS, count_seats, dtype_of, write_part
+from fastgrad.native.memory.parts import CELLS, count_hands, count_seats, dtype_of, write_part
 
 LOOKS = 20_000  # that a worker takes at what may become its next job before it sleeps: some tenths of a millisecond
 SPINS = 2_000  # that the launching thread waits for the last parts before it lets other threads have its core
@@ -121,7 +121,7 @@ def run_shares(handle, number):
 
 
 @native_once
-def run_parts(address, cell, frame, n_words, split, n_parts):
+def run_parts(address, cell, frame, n_words, split, n_parts, work):
     """Run a kernel in so many parts; one is the launch itself. The caller need not hold the interpreter's lock.
 
     One thread runs the launch as it is: parts give what the launch gives, and long runs of memory are read faster.
@@ -149,7 +149,7 @@ def run_parts(address, cell, frame, n_words, split, n_parts):
     if atomic_take(address_of(p.busy)) != 0:
         run_shares(address_of(j), 0)
         return
-    n = min(rt.n_threads, n_parts, j.seats)
+    n = min(rt.n_threads, n_parts, j.seats, count_hands(work))
     hire(p, n - 1)
     j.n_shares = n
     j.cursors = address_of(p.cursors)

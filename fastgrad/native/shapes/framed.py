@@ -40,7 +40,7 @@ from fastgrad.native.contracts.frames.framed import (
     ROWS_OF,
 )
 from fastgrad.native.contracts.limits import MAX_DIMS, N_LAYOUTS
-from fastgrad.native.contracts.ops import AS_OPERANDS, CUBIC, DRAWS, FLOAT_ONLY
+from fastgrad.native.contracts.ops import AS_OPERANDS, CUBIC, DRAWS, FLOAT_ONLY, ZEROED
 from fastgrad.native.contracts.status import (
     DTYPE_REFUSED,
     INTERNAL,
@@ -58,7 +58,7 @@ from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.launches import address_place, numel_behind
 from fastgrad.native.memory.parts import dtype_behind
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import in_order, in_strides
+from fastgrad.native.shapes.copies import in_order, in_strides, zero_fill
 from fastgrad.native.shapes.creation import draw_default
 from fastgrad.native.tensors.layouts import follow, lay_out, new_image
 from fastgrad.native.tensors.tensors import new_tensor, same_shape
@@ -244,6 +244,8 @@ def framed(op, n, ins, n_attrs, attrs, outs, last):
         outs[count] = lay_out(out, order) if ordered else out
         f.outputs[count] = tensor(out).data
         status = check_output(info, count, out, f)
+        if info.flags & ZEROED and not failed(status):
+            status = zero_fill(out)
         at += 1 + max(attrs[at], 0)
         work += tensor(out).numel
         count += 1
