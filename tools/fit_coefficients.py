@@ -1,4 +1,4 @@
-"""Print the polynomials and constants of `kernels/vecmath.py` and `ops/scalar_functions.py`; needs mpmath.
+"""Print the polynomials and constants of `kernels/vecmath.py`, its parts and `ops/scalar_functions.py`; needs mpmath.
 
     python tools/fit_coefficients.py           # all of them, in seconds
     python tools/fit_coefficients.py EXP_TAIL   # one

@@ -49,7 +49,25 @@ import numpy as np
 from numba import types
 
 from fastgrad.kernels.complex_scalars import make
+from fastgrad.kernels.exponentials import (
+    LN2_HI,
+    LN2_LO,
+    LOG2E_HI,
+    MAGIC,
+    exp,
+    exp2,
+    exp_of_negative,
+    expm1,
+    sigmoid,
+    tanh,
+)
 from fastgrad.kernels.intmath import BOOL, INT, is_at_least_zero, sign
+from fastgrad.kernels.normal import (
+    erf_32,
+    erf_64,
+    normal_cdf,
+    normal_density,
+)
 from fastgrad.kernels.scalar_ir import (
     absolute,
     ceil,
@@ -71,7 +89,6 @@ from fastgrad.kernels.scalar_ir import (
     sqrt,
     trunc,
     two_to,
-    two_to_halves,
     where,
 )
 
@@ -79,10 +96,7 @@ __all__ = ["BOOL", "F32", "F64", "INT"]
 
 # --- constants ----------------------------------------------------------------------------------------------
 
-# A constant and what its rounding leaves, of which the first is exact to half an ulp.
-LN2_HI = constant_of(0.6931471824645996, 0.6931471805599453)
-LN2_LO = constant_of(-1.9046542121259336e-09, 2.3190468138462996e-17)
-LOG2E_HI = constant_of(1.4426950216293335, 1.4426950408889634)
+# What the rounding of a constant leaves of it (the constant is in `exponentials`), and others with what theirs leaves.
 LOG2E_LO = constant_of(1.925963033500011e-08, 2.0355273740931033e-17)
 LOG10E_HI = constant_of(0.4342944920063019, 0.4342944819032518)
 LOG10E_LO = constant_of(-1.0103049952192578e-08, 1.098319650216765e-17)
@@ -94,144 +108,13 @@ HALF_PI_2 = constant_of(-4.371138828673793e-08, 6.123233995736766e-17)
 HALF_PI_3 = constant_of(-1.7151245100058819e-15, -1.497384905065873e-33)
 TWO_OVER_PI = constant_of(0.6366197466850281, 0.6366197723675814)
 
-INVERSE_SQRT_2PI = constant_of(0.3989422917366028, 0.3989422804014327)
-
-MAGIC = constant_of(1.5 * 2.0**23, 1.5 * 2.0**52)
 INF = constant_of(np.inf, np.inf)
 NAN = constant_of(np.nan, np.nan)
 SMALLEST_NORMAL = constant_of(2.0**-126, 2.0**-1022)
 NORMALISER_LOG2 = constant_of(24.0, 54.0)  # a denormal number times 2**this is normal
 NORMALISER = constant_of(2.0**24, 2.0**54)
-# Beyond these, results are those at the bound: infinity, zero or a number that no longer changes.
-EXP_HIGH = constant_of(89.0, 710.0)
-EXP_LOW = constant_of(-104.0, -746.0)
-# What is at most 0 has no power above 1: these ones are raised by 2**64, so that none is denormal, and lowered again.
-RAISED_MAGIC = constant_of(1.5 * 2.0**23 + 64, 1.5 * 2.0**52 + 64)
-LOWER = constant_of(2.0**-64, 2.0**-64)
-EXP2_HIGH = constant_of(128.0, 1024.0)
-EXP2_LOW = constant_of(-151.0, -1076.0)
-EXP_LARGEST_POWER = constant_of(128.0, 1024.0)  # 2**this is out of range
-EXPM1_LOW = constant_of(-18.0, -38.0)
-TANH_HIGH = constant_of(10.0, 20.0)
 ONE_IS_LOST = constant_of(2.0**25, 2.0**54)  # 1 + x = x from here on
 TRIG_HIGH = constant_of(2.0**15, 2.0**30)  # up to here the three parts of pi/2 give full accuracy
-
-# --- exponentials -------------------------------------------------------------------------------------------
-
-# (exp(r) - 1 - r) / r**2 for |r| <= 1.0002 ln(2) / 2. Error relative to exp(r): f32 3.8e-9, f64 1.1e-17.
-EXP_TAIL = polynomial_in(
-    f32=(
-        0.4999999403953552, 0.1666652113199234, 0.04166838899254799, 0.008368724025785923,
-        0.001381458481773734,
-    ),
-    f64=(
-        0.5000000000000011, 0.16666666666666413, 0.04166666666653005, 0.008333333333494595,
-        0.0013888888943662642, 0.00019841269506367095, 2.4801493061548714e-05, 2.755758649173563e-06,
-        2.7630262855701655e-07, 2.500004736189217e-08,
-    ),
-)  # fmt: skip
-
-
-@formula
-def reduce_exponent(x):
-    """``(t, r, lost)`` with ``x = n ln(2) + r + lost`` and ``t = n + MAGIC``."""
-    t = fma(x, LOG2E_HI(x), MAGIC(x))
-    n = t - MAGIC(x)
-    whole = fma(n, -LN2_HI(x), x)  # exact
-    r = fma(n, -LN2_LO(x), whole)
-    return t, r, fma(n, -LN2_LO(x), whole - r)
-
-
-@formula
-def scaled(p, t):
-    """``2**n * (1 + p)``; overflow and denormal results are right."""
-    first, second = two_to_halves(t)
-    return fma(p, first, first) * second
-
-
-@formula
-def exp(x):
-    x = where(x > EXP_HIGH(x), EXP_HIGH(x), x)
-    x = where(x < EXP_LOW(x), EXP_LOW(x), x)
-    t, r, _ = reduce_exponent(x)
-    return scaled(fma(EXP_TAIL(r) * r, r, r), t)
-
-
-@formula
-def exp_raised(x, above):
-    """``2**64 exp(x - above)`` for ``EXP_LOW <= x <= 0`` and a tiny `above`."""
-    t = fma(x, LOG2E_HI(x), RAISED_MAGIC(x))
-    n = t - RAISED_MAGIC(x)
-    r = fma(n, -LN2_LO(x), fma(n, -LN2_HI(x), x)) - above
-    scale = two_to(t)
-    return fma(fma(EXP_TAIL(r) * r, r, r), scale, scale)
-
-
-@formula
-def exp_of_negative(x):
-    """``exp(x)`` for ``x <= 0``, at a part of the cost."""
-    return exp_raised(where(x < EXP_LOW(x), EXP_LOW(x), x), like(x, 0)) * LOWER(x)
-
-
-@formula
-def exp2(x):
-    x = where(x > EXP2_HIGH(x), EXP2_HIGH(x), x)
-    x = where(x < EXP2_LOW(x), EXP2_LOW(x), x)
-    t = x + MAGIC(x)
-    f = x - (t - MAGIC(x))
-    r = f * LN2_HI(x)
-    lost = fma(f, LN2_LO(x), fma(f, LN2_HI(x), -r))
-    return scaled(fma(EXP_TAIL(r) * r, r, lost) + r, t)
-
-
-@formula
-def expm1_parts(t, r, lost):
-    """``2**n * exp(r + lost) - 1`` as a sum of two, the second much smaller; see Note [Exact steps]."""
-    scale = two_to(t)
-    one = like(r, 1)
-    above = scale - one
-    high = fma(scale, r, above)
-    above_lost = scale - (above + one)
-    return high, fma(scale, fma(EXP_TAIL(r) * r, r, lost), fma(scale, r, above - high) + above_lost)
-
-
-@formula
-def expm1(x):
-    y = where(x > EXP_HIGH(x), EXP_HIGH(x), x)
-    y = where(y < EXPM1_LOW(x), EXPM1_LOW(x), y)
-    t, r, lost = reduce_exponent(y)
-    top = t - MAGIC(x) == EXP_LARGEST_POWER(x)
-    one = like(x, 1)
-    high, low = expm1_parts(t - where(top, one, like(x, 0)), r, lost)
-    return where(x == like(x, 0), x, (high + low) * where(top, one + one, one))
-
-
-@formula
-def tanh(x):
-    """``-e / (2 + e)`` with ``e = expm1(-2 |x|)``; numerator, denominator and quotient keep what rounding
-    loses, see Note [Exact steps]."""
-    two = like(x, 2)
-    a = absolute(x)
-    a = where(a > TANH_HIGH(x), TANH_HIGH(x), a)
-    t, r, lost = reduce_exponent(-two * a)
-    high, low = expm1_parts(t, r, lost)
-    e = high + low
-    e_lost = (high - e) + low
-    d = two + e
-    d_lost = ((two - d) + e) + e_lost
-    inverse = like(x, 1) / d
-    quotient = e * inverse
-    rest = fma(-quotient, d, e) + fma(-quotient, d_lost, e_lost)
-    return copysign(fma(rest, inverse, quotient), x)
-
-
-@formula
-def sigmoid(x):
-    """``1 / (1 + z)`` or ``z / (1 + z)`` with ``z = exp(-|x|)``."""
-    one = like(x, 1)
-    z = exp_of_negative(-absolute(x))
-    return where(x >= like(x, 0), one, z) / (one + z)
-
 
 # --- logarithms ---------------------------------------------------------------------------------------------
 
@@ -473,105 +356,6 @@ def cos(x):
     if a >= TRIG_HIGH(x):
         y = rare_cos(x)
     return y
-
-
-# --- error function -----------------------------------------------------------------------------------------
-
-# erf(x) / x - 1 in z = x**2 for |x| <= 0.93 (f32), 0.91 (f64). Errors relative to erf(x): 3.2e-8, 2.5e-17.
-ERF_SMALL = polynomial_in(
-    f32=(
-        0.12837915122509003, -0.3761247992515564, 0.11281682550907135, -0.026761719956994057,
-        0.004985940642654896, -0.0005953742074780166,
-    ),
-    f64=(
-        0.1283791670955126, -0.3761263890318372, 0.11283791670953364, -0.026866170644737754,
-        0.005223977620890932, -0.0008548326712077449, 0.00012055319440055634, -1.492526135640229e-05,
-        1.6454624541538169e-06, -1.6269867870454892e-07, 1.4015946857519558e-08, -8.412206210586017e-10,
-    ),
-)  # fmt: skip
-# -log(erfc(a)) for 0.92 <= a <= 3.93. Error of 1 - exp(-this) relative to erf(a): 1.5e-8.
-ERF_LARGE_32 = polynomial_in(
-    f32=(
-        0.00019567835261113942, 1.1276756525039673, 0.6371822953224182, 0.10393157601356506,
-        -0.022226909175515175, 0.0030432145576924086, -0.0001959369401447475,
-    )
-)  # fmt: skip
-# erfc(a) exp(a**2) in t = (a - 2) / (a + 2) for 0.89 <= a <= 6. Error of 1 - exp(-a**2) * this relative to
-# erf(a): 5.0e-19.
-ERF_LARGE_64 = polynomial_in(
-    f64=(
-        0.25539567631050575, -0.42718584741395915, 0.24165819424244575, -0.07897858101562559,
-        0.00373289240950293, 0.0069974617604102365, -0.00084714351464785, -0.000981979293645361,
-        4.355500497750585e-05, 0.00017441166053221532, 2.7702898455929243e-05, -2.762812057491485e-05,
-        -1.5534858115045114e-05, -2.406954163432127e-06,
-    )
-)  # fmt: skip
-
-
-@formula
-def erf_32(x):
-    a = absolute(x)
-    limited = where(a > like(x, 3.93), like(x, 3.93), a)
-    large = copysign(like(x, 1) - exp_of_negative(-ERF_LARGE_32(limited)), x)
-    return where(a > like(x, 0.921875), large, fma(ERF_SMALL(x * x), x, x))
-
-
-@formula
-def erf_64(x):
-    a = absolute(x)
-    limited = where(a > 6.0, 6.0, a)
-    square = limited * limited
-    t, r, lost = reduce_exponent(-square)
-    lost = lost + fma(-limited, limited, square)
-    e = scaled(fma(EXP_TAIL(r) * r, r, lost) + r, t)
-    large = fma(-e, ERF_LARGE_64((limited - 2.0) / (limited + 2.0)), 1.0)
-    return where(a > 0.9, copysign(large, x), fma(ERF_SMALL(x * x), x, x))
-
-
-# (a + 4) exp(a**2 / 2) times the normal distribution's weight beyond a, in t = (a - 4) / (a + 4), for a from 0 to
-# NORMAL_FAR. Relative error: f32 5.8e-8, f64 7.0e-17.
-NORMAL_TAIL = polynomial_in(
-    f32=(
-        0.7552851438522339, -0.6078965663909912, 0.38713690638542175, -0.18652339279651642,
-        0.06040389463305473, -0.007525546941906214, -0.003513033501803875, 0.001570274238474667,
-        0.00018036054098047316, -0.0001315013214480132,
-    ),
-    f64=(
-        0.7552851304157515, -0.6078966419718921, 0.38713740074221936, -0.18652185795966614,
-        0.060396574890671524, -0.0075401889664123865, -0.0034796923617095147, 0.0016308184529366706,
-        0.0001333442495181483, -0.0002310949008278128, -1.9078493354472657e-06, 3.5144554876020776e-05,
-        7.149922610742799e-07, -5.919963340512344e-06, -6.252575433234647e-07, 1.0217586141850478e-06,
-        2.641763309816897e-07, -1.5646733717648802e-07, -7.720191024086436e-08, 1.598074967656017e-08,
-        1.4593627371577633e-08, -3.1213364300000207e-10, -1.1843146131700302e-09,
-    ),
-)  # fmt: skip
-NORMAL_FAR = constant_of(14.375, 38.6)  # both tails are lost beyond
-
-
-@formula
-def bell(x):
-    """``(a, exp(-a**2 / 2))`` with ``a = |x|`` as far as ``NORMAL_FAR``; heeds what the square loses."""
-    a = absolute(x)
-    a = where(a > NORMAL_FAR(x), NORMAL_FAR(x), a)
-    half = like(x, -0.5) * a
-    power = half * a
-    return a, exp_raised(power, fma(-half, a, power)) * LOWER(x)
-
-
-@formula
-def normal_density(x):
-    """The density of the normal distribution."""
-    _, e = bell(x)
-    return e * INVERSE_SQRT_2PI(x)
-
-
-@formula
-def normal_cdf(x):
-    """The weight of the normal distribution up to x, exact far below too."""
-    a, e = bell(x)
-    inverse = like(x, 1) / (a + like(x, 4))
-    beyond = NORMAL_TAIL((a - like(x, 4)) * inverse) * inverse * e
-    return where(x < like(x, 0), beyond, like(x, 1) - beyond)
 
 
 # --- comparisons, division with remainder -------------------------------------------------------------------

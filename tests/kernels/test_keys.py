@@ -131,7 +131,7 @@ def test_a_changed_constant_of_an_op(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(activations, name, 0.25)
             names.add(unit_name(kernel, FLOAT32, FLAT))
-            patch.setattr(activations, "SQRT_HALF", 0.5)  # gelu's alone
+            patch.setattr(activations, "SELU_ALPHA", 0.5)  # selu's alone
             assert unit_name(kernel, FLOAT32, FLAT) in names
     assert len(names) == 3
 

@@ -8,10 +8,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
 
 from fastgrad.native.base import lowered
 from fastgrad.native.base.intrinsics import runtime
+from fastgrad.native.build import incremental, machine_code, processors
 from fastgrad.native.contracts.entry_table import ENTRIES
 
 SAMPLE = """
@@ -48,7 +50,7 @@ from fastgrad.native.build.compiler import compile_unit
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.entries import Export
 path = os.path.join(sys.argv[1], "kept")
-store = Store.of_bytes(open(path, "rb").read()) if os.path.exists(path) else Store({})
+store = Store.of_bytes(open(path, "rb").read()) if os.path.exists(path) else Store({}, {})
 names, save = [], Memory.save_overload
 def spy(self, signature, result):
     names.append(self.dispatcher.py_func.__name__)
@@ -169,3 +171,26 @@ def test_every_function_of_the_runtime_is_kept():
     assert len(functions) > 500
     for function in functions.values():
         lowered.described_function(function)  # raises where it cannot tell
+
+
+def test_machine_code_is_made_of_changed_parts_alone(monkeypatch):
+    parts = [
+        llvm.parse_assembly(f"define i32 @fastgrad_{name}() {{ ret i32 {value} }}").as_bitcode()
+        for name, value in (("a", 1), ("b", 2), ("b", 3))
+    ]
+    settings = machine_code.Settings(*processors.host(), kernels=False, out_of_line=frozenset(("x", "y")))
+    asked, make = [], incremental.of_each
+
+    def spy(modules, settings):
+        asked.append(len(modules))
+        return make(modules, settings)
+
+    monkeypatch.setattr(incremental, "of_each", spy)
+    store = lowered.Store({}, {})
+    for chosen, made in ((parts[:2], 2), (parts[:2], 0), (parts[::2], 1)):
+        monkeypatch.setattr(lowered.Store, "active", store)
+        codes = incremental.machine_codes(chosen, settings)
+        assert store.changed == (made > 0)
+        assert codes == make(chosen, settings)
+        store = lowered.Store.of_bytes(store.to_bytes())
+    assert asked == [2, 0, 1]

@@ -267,7 +267,7 @@ def erf(x):
     return type(x)(math.erf(x))
 
 
-def erfc(x):
+def complement_of_erf(x):
     """``1 - erf(x)``, exact where that is small."""
     return type(x)(math.erfc(x))
 
@@ -287,7 +287,7 @@ WORDS = (
     "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
     "bits_of_32", "divide", "fma", "rounded_product",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
-    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "erfc", "sinpi",
+    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "complement_of_erf", "sinpi",
     "cospi",
 )  # fmt: skip
 """The names that stand for something else on the GPU."""

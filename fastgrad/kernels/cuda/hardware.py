@@ -222,7 +222,7 @@ _MATH: dict[str, Any] = {
     "absolute": math.fabs, "sqrt": math.sqrt, "copysign": math.copysign, "fmod": math.fmod,
     "power": math.pow, "exp": math.exp, "expm1": math.expm1, "exp2": math.exp2, "log": math.log, "log1p": math.log1p,
     "log2": math.log2, "log10": math.log10, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "erf": math.erf,
-    "erfc": math.erfc,
+    "complement_of_erf": math.erfc,
 }  # fmt: skip
 _BY_DTYPE = {  # what `math` has under other types, and what it lacks
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "trunc": ("truncf", "trunc"),

@@ -16,8 +16,8 @@ from fastgrad.kernels import intmath, vecmath
 from fastgrad.kernels.cuda import device
 from fastgrad.kernels.cuda.device import (
     absolute,
+    complement_of_erf,
     copysign,
-    erfc,
     exp,
     fma,
     greater,
@@ -70,12 +70,12 @@ def normal_density(x):
 
 
 def normal_cdf(x):
-    """The weight of the normal distribution up to x, exact far below too: heeds what the argument of erfc loses."""
+    """The weight of the normal distribution up to x, exact far below too: heeds what the argument loses."""
     near = where(absolute(x) > like(x, NORMAL_FAR), copysign(like(x, NORMAL_FAR), x), x)
     half, root = like(x, 0.5), like(x, SQRT_HALF)
     y = near * root
     lost = fma(near, root, -y) + near * (fma(-root, root, half) * root)
-    return fma(like(x, SQRT_2) * lost, normal_density(x), half * erfc(-y))
+    return fma(like(x, SQRT_2) * lost, normal_density(x), half * complement_of_erf(-y))
 
 
 def xlogy(x, y):

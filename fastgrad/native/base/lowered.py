@@ -191,23 +191,32 @@ class Store:
     ----------
     kept : dict
         By their keys; what is not asked for is not kept any longer.
+    codes : dict
+        The machine code of parts of the runtime, likewise: plain objects.
     """
 
     active: ClassVar[Store | None] = None
 
-    def __init__(self, kept: dict[str, Kept]) -> None:
-        self.kept = kept
+    def __init__(self, kept: dict[str, Kept], codes: dict[str, Any]) -> None:
+        self.kept, self.codes = kept, codes
         self.used: dict[str, Kept] = {}
+        self.used_codes: dict[str, Any] = {}
         self.lowered = 0
 
     @classmethod
     def of_bytes(cls, data: bytes) -> Store:
         """What `to_bytes` gave."""
-        return cls({key: Kept(*kept) for key, kept in pickle.loads(data).items()})
+        kept, codes = pickle.loads(data)
+        return cls({key: Kept(*made) for key, made in kept.items()}, codes)
 
     def to_bytes(self) -> bytes:
         """What was asked for, as bytes."""
-        return pickle.dumps({key: tuple(kept) for key, kept in self.used.items()})
+        return pickle.dumps(({key: tuple(made) for key, made in self.used.items()}, self.used_codes))
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything that was asked for had to be made."""
+        return self.lowered > 0 or not self.used_codes.keys() <= self.codes.keys()
 
 
 def _key(dispatcher: Any, args: tuple[Any, ...], result: Any) -> str:

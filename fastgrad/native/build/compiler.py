@@ -18,12 +18,12 @@ from numba import njit, types
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import Lowered, collect, link
 from fastgrad.native.build import processors
+from fastgrad.native.build.incremental import machine_codes
 from fastgrad.native.build.machine_code import (
     EXPORTED,
     IN_PARTS,
     Settings,
     emit,
-    of_each,
     optimise,
     target_machine,
 )
@@ -131,7 +131,7 @@ def compile_parts(
     symbols, functions = _lowered(exports, NATIVE)
     settings = _settings(processors.host(), kernels=False)
     modules = divided(functions, rooms if IN_PARTS else (), wrappers(symbols), symbols)
-    made = of_each([module.as_bitcode() for module in modules], settings)
+    made = machine_codes([module.as_bitcode() for module in modules], settings)
     _check_symbols({s for part in made for s in part.undefined if not s.startswith(EXPORTED)}, name)
     return [part.code for part in made]
 

@@ -1,19 +1,21 @@
-"""What compiling the runtime leaves for the next time: the functions that Numba lowered, see `native.base.lowered`.
+"""What compiling the runtime leaves for the next time: the functions that Numba lowered, see `native.base.lowered`, and
+the machine code of its parts.
 
 They lie beside the folder of compiled code, one file for each environment, under the same checks. Whoever edits a
-function of the runtime waits for that function, and for LLVM. Users never read the file.
+function of the runtime waits for that function, and for LLVM to make the part that it is in. Users never read the file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fastgrad import flags
 from fastgrad.native.base.lowered import Store
 from fastgrad.native.build import cache, sealed
+from fastgrad.native.build.machine_code import MachineCode, Settings, of_each
 
 COMMON = ("native/contracts", "native/base")
 """What every function may depend on without a word in its own key."""
@@ -31,7 +33,7 @@ def _read(path: Path, key: str) -> Store:
         data = sealed.read(path, key)
     except sealed.UnusableError:  # of other sources, or damaged: all is lowered anew
         data = None
-    return Store({}) if data is None else Store.of_bytes(zlib.decompress(data))
+    return Store({}, {}) if data is None else Store.of_bytes(zlib.decompress(data))
 
 
 @contextlib.contextmanager
@@ -47,8 +49,21 @@ def lowered_functions() -> Iterator[None]:
         yield
     finally:
         Store.active = None
-    if store.lowered:
+    if store.changed:
         with sealed.Draft(path) as draft:
             draft.take()
             if draft.mine:
                 draft.keep(sealed.seal(key, zlib.compress(store.to_bytes(), 1)))
+
+
+def machine_codes(modules: Sequence[bytes], settings: Settings) -> list[MachineCode]:
+    """The machine code of the modules of a unit, given as bitcode: what is kept of it, and the rest made now."""
+    store = Store.active
+    if store is None:
+        return of_each(modules, settings)
+    whole = repr(settings._replace(out_of_line=sorted(settings.out_of_line)))
+    keys = [cache.hash_texts(cache.hash_package("native/build"), whole, module) for module in modules]
+    missing = {key: module for key, module in zip(keys, modules, strict=True) if key not in store.codes}
+    made = dict(zip(missing, of_each(list(missing.values()), settings), strict=True))
+    store.used_codes = {key: tuple(made[key] if key in made else store.codes[key]) for key in keys}
+    return [MachineCode(*store.used_codes[key]) for key in keys]

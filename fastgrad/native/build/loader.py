@@ -151,7 +151,11 @@ def make_type(kind: ObjectType, address: Callable[[str], int], base: type) -> ty
 _RETURNS = {"none": "v", "inner": "x"}
 
 
-ROOMS = (("fastgrad.native.shapes",), ("fastgrad.native.backward", "fastgrad.native.graph"))
+ROOMS = (
+    ("fastgrad.native.shapes",),
+    ("fastgrad.native.backward", "fastgrad.native.graph"),
+    ("fastgrad.native.python", "fastgrad.native.objects"),
+)
 """What of the runtime is compiled beside the rest: see `parts`."""
 
 
