@@ -12,16 +12,9 @@ Examples
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastgrad.cuda.gpus import OutOfMemoryError
-from fastgrad.cuda.graphs import (
-    CUDAGraph,
-    graph,
-    graph_pool_handle,
-    is_current_stream_capturing,
-    make_graphed_callables,
-)
 from fastgrad.cuda.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -35,14 +28,6 @@ from fastgrad.cuda.memory import (
     reset_max_memory_allocated,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
-)
-from fastgrad.cuda.properties import (
-    get_arch_list,
-    get_device_capability,
-    get_device_name,
-    get_device_properties,
-    is_bf16_supported,
-    is_tf32_supported,
 )
 from fastgrad.cuda.random import (
     get_rng_state,
@@ -78,6 +63,23 @@ from fastgrad.cuda.streams import (
     stream,
 )
 from fastgrad.module_names import getattr_of
+
+if TYPE_CHECKING:
+    from fastgrad.cuda.graphs import (
+        CUDAGraph,
+        graph,
+        graph_pool_handle,
+        is_current_stream_capturing,
+        make_graphed_callables,
+    )
+    from fastgrad.cuda.properties import (
+        get_arch_list,
+        get_device_capability,
+        get_device_name,
+        get_device_properties,
+        is_bf16_supported,
+        is_tf32_supported,
+    )
 
 __all__ = [
     "CUDAGraph",
@@ -134,6 +136,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         from fastgrad.cuda import random
@@ -142,4 +148,14 @@ def __getattr__(name: str) -> Any:
     return _later(name)
 
 
-_later = getattr_of(__name__, {"amp": None})
+_GRAPHS = ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
+_PROPERTIES = (
+    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "is_bf16_supported",
+    "is_tf32_supported",
+)  # fmt: skip
+_later = getattr_of(
+    __name__,
+    dict.fromkeys(("amp", "graphs", "properties"))
+    | dict.fromkeys(_GRAPHS, "graphs")
+    | dict.fromkeys(_PROPERTIES, "properties"),
+)

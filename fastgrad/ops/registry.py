@@ -187,9 +187,10 @@ class Op:
         if self.facts["flags"] & IN_FLOAT32 and self.kernel is not None:
             changed = self.kernel.inputs_updated()
             facts["written"] = sum(1 << k for k, name in enumerate(self.inputs) if name in changed)
+        at = self.id * OPINFO.words
         for field, value in (self.facts | facts).items():
             if value:  # the table begins with zeros, which for a gradient says that there is none
-                self._write(field, value)
+                WORDS[at + _PLACES[field]] = value
 
     def add_flags(self, flags: int) -> None:
         """Declare more of an op."""

@@ -97,20 +97,12 @@ class Trace:
             words = [op.id, ALL_GRADS]
         else:
             words = [op.id, len(tensors), *map(self._slot, tensors)]
-        sources: list[tuple[int, int]] = []
+        at = len(words)
+        words.append(0)
         for attr in attrs:
-            if isinstance(attr, Integer):
-                sources.append(attr.source)
-            elif isinstance(attr, int):
-                sources.append((SOURCE_CONST, attr))
-            else:
-                for value in attr:
-                    sources.append(
-                        value.source if isinstance(value, Integer) else (SOURCE_CONST, operator.index(value))
-                    )
-        words.append(len(sources))
-        for source in sources:
-            words.extend(source)
+            for value in (attr,) if isinstance(attr, (int, Integer)) else attr:
+                words += value.source if isinstance(value, Integer) else (SOURCE_CONST, operator.index(value))
+        words[at] = (len(words) - at - 1) // 2
         return self._appended(words)
 
     def of_integer(self, value: Integer) -> Symbol:

@@ -70,20 +70,24 @@ def hash_texts(*texts: str | bytes) -> str:
 def hash_package(*names: str) -> str:
     """A hash of the Python files of folders (or of files) of the package, named relative to it."""
     package = str(Path(__file__).parents[2])
-    texts: list[bytes] = []
+    texts: list[str | bytes] = []
     for name in names:
         path = os.path.join(package, name)
         for file in sorted(_sources(path)) if os.path.isdir(path) else [path]:
-            texts.append(file[len(package) + 1 :].replace(os.sep, "/").encode())
-            with open(file, "rb") as source:
+            texts.append(file[len(package) + 1 :].replace(os.sep, "/"))
+            with open(file, "rb", buffering=0) as source:
                 texts.append(source.read())
     return hash_texts(*texts)
 
 
 def _sources(folder: str) -> Iterator[str]:
     """The Python files below a folder."""
-    for path, _, names in os.walk(folder):
-        yield from (os.path.join(path, name) for name in names if name.endswith(".py"))
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.is_dir():
+                yield from _sources(entry.path)
 
 
 # --- the folder ------------------------------------------------------------------------------------------------
