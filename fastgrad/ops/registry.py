@@ -161,9 +161,8 @@ class Op:
         self.conjugates = bool(flags & HOLOMORPHIC)  # Note [Complex gradients] in `ops.complex_numbers`
         self.numbered: Op | None = None
         self.called = called or name.partition(".")[0]
-        self.names: tuple[
-            str, ...
-        ] = ()  # under which programs call it, if nothing but the call is to be done
+        # Under which programs call it, if nothing but the call is to be done.
+        self.names: tuple[str, ...] = ()
         self.inplace = False
         self.id = len(OPS)
         OPS.append(self)

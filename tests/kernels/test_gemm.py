@@ -50,7 +50,7 @@ def run(kernel, dtype, **values):
     ctypes.CFUNCTYPE(None, ctypes.c_int64)(address)(frame.ctypes.data)
 
 
-def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False, laid_out=False):
+def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False, laid_out=False, row=None):
     m, k = a.shape
     n = b.shape[1]
     if by_panels:
@@ -66,7 +66,7 @@ def run_kernel(out, a, lda, a_by_columns, b, ldb, b_by_columns, by_panels=False,
     run(
         GEMM, out.dtype, out=out.ctypes.data, a=a.ctypes.data, b=b.ctypes.data, m=m, n=n, k=k, batch=1, row_out=n,
         row_a=lda, a_by_columns=a_by_columns, row_b=ldb, b_by_columns=b_by_columns, b_in_panels=by_panels,
-        laid_out=laid_out,
+        laid_out=laid_out, added=0 if row is None else row.ctypes.data,
     )  # fmt: skip
 
 
@@ -74,13 +74,15 @@ def check(m, n, k, dtype, a_by_columns, b_by_columns, **layout):
     rng = np.random.default_rng(m * 10007 + n * 101 + k)
     a, lda = framed(rng, m, k, dtype, a_by_columns)
     b, ldb = framed(rng, k, n, dtype, b_by_columns)
-    memory = np.full(m * n + 64, 7.0, dtype)
-    run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns, **layout)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-    bound = 16 * np.finfo(dtype).eps * (np.abs(wide_a) @ np.abs(wide_b))
-    assert (np.abs(memory[32 : 32 + m * n].reshape(m, n) - wide_a @ wide_b) <= bound).all()
-    assert (memory[:32] == 7).all()
-    assert (memory[32 + m * n :] == 7).all()
+    for row in (None, rng.standard_normal(n).astype(dtype)):
+        memory = np.full(m * n + 64, 7.0, dtype)
+        run_kernel(memory[32:], a, lda, a_by_columns, b, ldb, b_by_columns, row=row, **layout)
+        added = np.zeros(n) if row is None else row.astype(np.float64)
+        bound = 16 * np.finfo(dtype).eps * (np.abs(wide_a) @ np.abs(wide_b) + np.abs(added))
+        assert (np.abs(memory[32 : 32 + m * n].reshape(m, n) - (wide_a @ wide_b + added)) <= bound).all()
+        assert (memory[:32] == 7).all()
+        assert (memory[32 + m * n :] == 7).all()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
@@ -134,6 +136,38 @@ def test_linear_and_its_gradients(size, dtype):
     np.testing.assert_allclose(out.detach().numpy(), wide[0] @ wide[1].T + wide[2], tolerance, 10 * tolerance)
     for tensor, grad in zip(tensors, expected, strict=True):
         np.testing.assert_allclose(tensor.grad.numpy(), grad, tolerance, 10 * tolerance)
+
+
+ADDED = {
+    "row": lambda n: fg.arange(float(n)),
+    "expanded": lambda n: fg.ones(1).expand(n),
+    "one row": lambda n: fg.arange(float(n)).reshape(1, n),
+    "every other": lambda n: fg.arange(2.0 * n)[::2],
+    "column": lambda n: fg.arange(600.0).reshape(600, 1),
+    "number": lambda n: fg.tensor(3.0),
+    "one": lambda n: fg.tensor([3.0]),
+    "matrix": lambda n: fg.arange(600.0 * n).reshape(600, n),
+    "view": lambda n: fg.arange(n + 5.0)[5:],
+    "nan": lambda n: fg.full((n,), float("nan")),
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+@pytest.mark.parametrize(("k", "n"), [(5, 3), (300, 200), (300, 1), (0, 4)])
+def test_what_is_added_to_a_product(name, k, n):
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, s).astype(np.float32) for s in ((600, k), (k, n)))
+    c = ADDED[name](n)
+    got = fg.addmm(c, fg.tensor(a), fg.tensor(b))
+    np.testing.assert_array_equal(got.numpy(), a @ b + c.numpy())
+    before, threads = c.clone(), fg.get_num_threads()
+    fg.set_num_threads(4)
+    try:
+        again = fg.addmm(c, fg.tensor(a), fg.tensor(b))
+    finally:
+        fg.set_num_threads(threads)
+    np.testing.assert_array_equal(again.numpy(), got.numpy())
+    np.testing.assert_array_equal(c.numpy(), before.numpy())
 
 
 @pytest.mark.parametrize("place", [(3, 4), (0, 0), (7, 159)])

@@ -79,7 +79,7 @@ def describe_blas() -> str:
 
 
 def over_batch(product: Any, dtype: int) -> tuple[Callable[..., None], dict[str, Any]]:
-    """The kernel that runs ``product(f, c, a, b)`` for each matrix of a batch; see `by_frame`."""
+    """The kernel that runs ``product(f, c, a, b, row)`` for each matrix of a batch; see `by_frame`."""
     from fastgrad.kernels.dtypes import ELEMENTS, KERNEL
     from fastgrad.native.base import frames
     from fastgrad.native.base.intrinsics import advance
@@ -88,22 +88,28 @@ def over_batch(product: Any, dtype: int) -> tuple[Callable[..., None], dict[str,
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.gemm(frame)
-        c, a, b = pointer(f.out), pointer(f.a), pointer(f.b)
+        c, a, b, row = pointer(f.out), pointer(f.a), pointer(f.b), pointer(f.added)
         for i in range(f.batch):
-            product(f, advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b))
+            product(f, advance(c, i * f.step_out), advance(a, i * f.step_a), advance(b, i * f.step_b), row)
 
     return run, KERNEL
 
 
 def by_frame(product: Any) -> Any:
-    """A product as `matrix_product` makes it, of the sizes that a frame says."""
+    """A product as `matrix_product` makes it, of the sizes that a frame says, plus the row that it may name."""
     from numba import njit
 
     from fastgrad.kernels.dtypes import INLINE
+    from fastgrad.native.base.intrinsics import address_of
 
     @njit(**INLINE)
-    def of_frame(f, c, a, b):  # type: ignore[no-untyped-def]
-        product(f.a_by_columns, f.b_by_columns, f.m, f.n, f.k, a, f.row_a, b, f.row_b, 0, c, f.row_out)
+    def of_frame(f, c, a, b, row):  # type: ignore[no-untyped-def]
+        adds = 1 if address_of(row) != 0 else 0
+        if adds:
+            for i in range(f.m):
+                for j in range(f.n):
+                    c[i * f.row_out + j] = row[j]
+        product(f.a_by_columns, f.b_by_columns, f.m, f.n, f.k, a, f.row_a, b, f.row_b, adds, c, f.row_out)
 
     return of_frame
 

@@ -73,8 +73,9 @@ def tile(
     ``tile(a, row_a, col_a, b, row_b, c, row_c, k)``: pointers, strides in elements, the inner size. With `indirect`,
     `row_b` points at the place of each row of `b`. The product is written to `c`, or added to it to `accumulate`.
 
-    With `bounded` two more arguments follow, ``columns, accumulate``: memory beyond so many columns is neither read
-    nor written, and whether the product is added is known only now. If `padded`, `b` is read beyond them nevertheless:
+    With `bounded` four more arguments follow, ``columns, accumulate, d, row_d``: memory beyond so many columns is
+    neither read nor written, and whether the product is added, to rows that need not be those of `c`, is known only
+    now. If `padded`, `b` is read beyond them nevertheless:
     a load that leaves lanes out takes a turn of what multiplies.
     """
     scalar = types.float32 if dtype == FLOAT32 else types.float64
@@ -116,7 +117,8 @@ def tile(
             row = sums[r * vectors : (r + 1) * vectors]
             if bounded:
                 added = [builder.and_(mask, _truths(builder, bounds[1], width)) for mask in inside]
-                before = _load_inside(builder, at, added, vector, size)
+                at_d = builder.gep(bounds[2], [builder.mul(bounds[3], _LL64(r))])
+                before = _load_inside(builder, at_d, added, vector, size)
                 row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
                 _store_inside(builder, at, row, inside, size)
             else:
@@ -151,8 +153,10 @@ def _tile_intrinsic(emit: Any, pointer: Any, places: Any, bounded: bool) -> Any:
         k: Any,
         columns: Any,
         accumulate: Any,
+        d: Any,
+        row_d: Any,
     ) -> Any:
-        return types.void(*arguments, i64, i64), emit
+        return types.void(*arguments, i64, i64, pointer, i64), emit
 
     return compute_inside if bounded else compute
 
@@ -302,41 +306,45 @@ def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> An
     enough = width + 1 if padded else 2 * width
 
     @njit(**INLINE)
-    def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d):  # type: ignore[no-untyped-def]
         for j in range(0, n, 2 * width):
-            at_b, at_c = advance(b, j), advance(c, j)
+            at_b, at_c, at_d = advance(b, j), advance(c, j), advance(d, j)
             if n - j >= enough:
-                whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+                whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
             elif not padded and n - j > width:
-                wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+                wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
             else:
-                narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate)
+                narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
 
     return strip
 
 
 def bounded_rows(dtype: int, padded: bool = False) -> Any:
-    """An inlined function ``rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate)``, for all sizes.
+    """An inlined function for all sizes.
 
-    Strides are as in `tiled_product`, and `tile_a` is what lies between a tile of `TILE_ROWS` rows of `a` and the next
-    one; `accumulate` and `padded` are as in `bounded_product`.
+    ``rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate, d, row_d)``: strides are as in
+    `tiled_product`, and `tile_a` is what lies between a tile of `TILE_ROWS` rows of `a` and the next one; `accumulate`
+    and `padded` are as in `bounded_product`, and `d` is as in `tile`.
     """
     by_8, by_4, by_2, by_1 = (bounded_strip(n, lanes(dtype), dtype, padded) for n in (TILE_ROWS, 4, 2, 1))
 
     @njit(**INLINE)
-    def rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def rows(  # type: ignore[no-untyped-def]
+        c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate, d, row_d
+    ):  # fmt: skip
         left = m
         while left >= TILE_ROWS:
-            by_8(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
-            c, a, left = advance(c, TILE_ROWS * row_c), advance(a, tile_a), left - TILE_ROWS
+            by_8(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
+            c, d, a = advance(c, TILE_ROWS * row_c), advance(d, TILE_ROWS * row_d), advance(a, tile_a)
+            left -= TILE_ROWS
         if left & 4:
-            by_4(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
-            c, a = advance(c, 4 * row_c), advance(a, 4 * row_a)
+            by_4(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
+            c, d, a = advance(c, 4 * row_c), advance(d, 4 * row_d), advance(a, 4 * row_a)
         if left & 2:
-            by_2(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
-            c, a = advance(c, 2 * row_c), advance(a, 2 * row_a)
+            by_2(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
+            c, d, a = advance(c, 2 * row_c), advance(d, 2 * row_d), advance(a, 2 * row_a)
         if left & 1:
-            by_1(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate)
+            by_1(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
 
     return rows
 
@@ -352,7 +360,7 @@ def bounded_product(dtype: int, padded: bool = False) -> Any:
 
     @njit(**KERNEL)
     def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-        rows(c, row_c, a, row_a, TILE_ROWS * row_a, col_a, b, row_b, m, n, k, accumulate)
+        rows(c, row_c, a, row_a, TILE_ROWS * row_a, col_a, b, row_b, m, n, k, accumulate, c, row_c)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]

@@ -21,7 +21,7 @@ from fastgrad.kernels.cpu.micro import TILE_ROWS, bounded_product, bounded_rows,
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, stack_scratch
+from fastgrad.native.base.intrinsics import address_of, advance, stack_scratch
 from fastgrad.native.contracts.element_types import WIDE
 from fastgrad.native.contracts.frames.matrices import FEW_STRIPS, PANEL_COLUMNS, STRIP_ROWS
 
@@ -167,13 +167,13 @@ def product(kernel: Any, dtype: int, layout_class: int) -> Builder:
     shared, single = _large_product(dtype), _product_of_few_strips(dtype)
 
     @njit(**INLINE)
-    def either(f, c, a, b):  # type: ignore[no-untyped-def]
+    def either(f, c, a, b, row):  # type: ignore[no-untyped-def]
         if f.b_in_panels:
-            shared(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.m, f.n, f.k)
+            shared(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.m, f.n, f.k, row)
         elif f.laid_out:
-            single(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.row_b, f.b_by_columns, f.m, f.n, f.k)
+            single(c, f.row_out, a, f.row_a, f.a_by_columns, b, f.row_b, f.b_by_columns, f.m, f.n, f.k, row)
         else:
-            general(f, c, a, b)
+            general(f, c, a, b, row)
 
     return over_batch(either, dtype)
 
@@ -202,25 +202,29 @@ def panel_product(dtype: int) -> Any:
 
 
 def _large_product(dtype: int) -> Any:
-    """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k)``; see Note [Large products]."""
+    """``product(c, row_c, a, row_a, a_by_columns, panels, m, n, k, row)``; see Note [Large products].
+
+    What stands in `row` is added to all rows, unless it is null.
+    """
     pointer, memory, depth = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS), _depth(dtype)
     strip_of, across = _strip(dtype), _strip_by_panels(dtype)
 
     @njit(**KERNEL)
-    def product(c, row_c, a, row_a, a_by_columns, panels, m, n, k):  # type: ignore[no-untyped-def]
+    def product(c, row_c, a, row_a, a_by_columns, panels, m, n, k, row):  # type: ignore[no-untyped-def]
         strip = pointer(memory())
         for p in range(0, k, depth):
-            inner, add = min(depth, k - p), 1 if p > 0 else 0
+            inner = min(depth, k - p)
             for i in range(0, m, STRIP_ROWS):
                 rows, at_c = min(STRIP_ROWS, m - i), advance(c, i * row_c)
                 strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
-                across(at_c, row_c, strip, advance(panels, p * PANEL_COLUMNS), k, rows, n, inner, add)
+                at_panels = advance(panels, p * PANEL_COLUMNS)
+                across(at_c, row_c, strip, at_panels, k, rows, n, inner, p > 0, row)
 
     return product
 
 
 def _product_of_few_strips(dtype: int) -> Any:
-    """``product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k)``, of few strips.
+    """``product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k, row)``, of few strips.
 
     What few tiles share is laid out where they need it, `COLUMNS_TOGETHER` at a time: it never leaves the cache.
     """
@@ -230,10 +234,12 @@ def _product_of_few_strips(dtype: int) -> Any:
     step = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8)
 
     @njit(**KERNEL)
-    def together(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
+    def together(  # type: ignore[no-untyped-def]
+        c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k, row
+    ):  # fmt: skip
         strips, panels = pointer(strip_memory()), pointer(panel_memory())
         for p in range(0, k, depth):
-            inner, add = min(depth, k - p), 1 if p > 0 else 0
+            inner = min(depth, k - p)
             for i in range(0, m, STRIP_ROWS):
                 strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
                 strip_of(strip, a, row_a, a_by_columns, i, p, rows, inner)
@@ -243,14 +249,15 @@ def _product_of_few_strips(dtype: int) -> Any:
                 panels_of(panels, panel, at_b, row_b, b_by_columns, some, inner)
                 for i in range(0, m, STRIP_ROWS):
                     strip, rows = advance(strips, i // STRIP_ROWS * step), min(STRIP_ROWS, m - i)
-                    across(advance(c, i * row_c + j), row_c, strip, panels, inner, rows, some, inner, add)
+                    at_c, at_row = advance(c, i * row_c + j), advance(row, j) if address_of(row) != 0 else row
+                    across(at_c, row_c, strip, panels, inner, rows, some, inner, p > 0, at_row)
 
     @njit(**INLINE)
-    def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k):  # type: ignore[no-untyped-def]
+    def product(c, row_c, a, row_a, a_by_columns, b, row_b, b_by_columns, m, n, k, row):  # type: ignore[no-untyped-def]
         most, step_a = FEW_STRIPS * STRIP_ROWS, 1 if a_by_columns else row_a
         for i in range(0, m, most):
             at_c, at_a, rows = advance(c, i * row_c), advance(a, i * step_a), min(most, m - i)
-            together(at_c, row_c, at_a, row_a, a_by_columns, b, row_b, b_by_columns, rows, n, k)
+            together(at_c, row_c, at_a, row_a, a_by_columns, b, row_b, b_by_columns, rows, n, k, row)
 
     return product
 
@@ -308,21 +315,24 @@ def _strip_of_columns(dtype: int) -> Any:
 
 
 def _strip_by_panels(dtype: int) -> Any:
-    """``product(c, row_c, strip, panels, apart, m, n, k, accumulate)``: of a strip and n columns, k rows of panels.
+    """``product(c, row_c, strip, panels, apart, m, n, k, further, row)``: of a strip and n columns, k rows of panels.
 
-    The panels have `apart` rows.
+    The panels have `apart` rows. The product is added to what is there if it is a `further` one, else to `row`, which
+    may be null.
     """
     rows = bounded_rows(dtype, padded=True)
 
     @njit(**KERNEL)
-    def of_panel(c, row_c, strip, panel, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def of_panel(c, row_c, strip, panel, m, n, k, accumulate, d, row_d):  # type: ignore[no-untyped-def]
         tile = TILE_ROWS * k + GAP
-        rows(c, row_c, strip, 1, tile, TILE_ROWS, panel, PANEL_COLUMNS, m, n, k, accumulate)
+        rows(c, row_c, strip, 1, tile, TILE_ROWS, panel, PANEL_COLUMNS, m, n, k, accumulate, d, row_d)
 
     @njit(**INLINE)
-    def product(c, row_c, strip, panels, apart, m, n, k, accumulate):  # type: ignore[no-untyped-def]
+    def product(c, row_c, strip, panels, apart, m, n, k, further, row):  # type: ignore[no-untyped-def]
+        d, row_d = (c, row_c) if further or address_of(row) == 0 else (row, 0)
+        add = 1 if further or address_of(row) != 0 else 0
         for j in range(0, n, PANEL_COLUMNS):
             columns, panel = min(PANEL_COLUMNS, n - j), advance(panels, j * apart)
-            of_panel(advance(c, j), row_c, strip, panel, m, columns, k, accumulate)
+            of_panel(advance(c, j), row_c, strip, panel, m, columns, k, add, advance(d, j), row_d)
 
     return product

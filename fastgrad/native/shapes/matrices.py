@@ -153,13 +153,13 @@ def new_product(a, b):
 
 
 @native
-def write_product(out, a, b, alpha, beta):
-    """Write the product of two matrices; factors as in `run_scaled_gemm`. A status."""
+def write_product(out, a, b, alpha, beta, added):
+    """Write the product of two matrices; factors and `added` as in `run_scaled_gemm`. A status."""
     ca = gemm_operand(a)
     if failed(ca):
         return ca
     cb = gemm_operand(b)
-    status = cb if failed(cb) else run_scaled_gemm(out, ca, cb, alpha, beta)
+    status = cb if failed(cb) else run_scaled_gemm(out, ca, cb, alpha, beta, added)
     drop(ca)
     if not failed(cb):
         drop(cb)
@@ -172,7 +172,7 @@ def matmul(a, b):
     out = new_product(a, b)
     if failed(out) or tensor(out).numel == 0:
         return out
-    return finished(out, write_product(out, a, b, ONE, ZERO))
+    return finished(out, write_product(out, a, b, ONE, ZERO, 0))
 
 
 @native
@@ -326,12 +326,15 @@ def plan_parts(f, real):
 @native
 def run_gemm(out, a, b):
     """Launch the product of operands that `gemm_operand` made; returns a status."""
-    return run_scaled_gemm(out, a, b, ONE, ZERO)
+    return run_scaled_gemm(out, a, b, ONE, ZERO, 0)
 
 
 @native
-def run_scaled_gemm(out, a, b, alpha, beta):
-    """The same times a factor, plus what stands in `out` times another one; but on GPUs these are one and zero."""
+def run_scaled_gemm(out, a, b, alpha, beta, added):
+    """The same times a factor, plus what stands in `out` times another one; only on GPUs are these not one and zero.
+
+    Elsewhere `added` may be the address of a row to add; see `adds_row`.
+    """
     ta = tensor(a)
     if ta.numel == 0:  # sums of nothing, and nothing to read
         return zero_fill(out)
@@ -341,6 +344,7 @@ def run_scaled_gemm(out, a, b, alpha, beta):
     f = frames.gemm(stack_small())
     f.out = tensor(out).data
     f.a = ta.data
+    f.added = added
     f.m = ta.shape[r]
     f.n = tensor(b).shape[r + 1]
     f.k = ta.shape[r + 1]
@@ -438,6 +442,20 @@ def add_to_product(out, c, n_factors, factors):
 
 
 @native
+def adds_row(c, a, product):
+    """Whether the launch of a product of matrices can add `c`: one row, as it lies.
+
+    A product with a vector, and one of nothing, are other launches.
+    """
+    t = tensor(c)
+    rows = t.numel // max(t.shape[t.ndim - 1], 1) if t.ndim > 0 else 0
+    return (
+        product.device < FIRST_GPU and product.shape[0] > 1 and product.shape[1] > 1 and tensor(a).numel > 0
+        and rows == 1 and t.shape[t.ndim - 1] == product.shape[1] and t.strides[t.ndim - 1] == 1
+    )  # fmt: skip
+
+
+@native
 def matmul_add(c, a, b, n_factors, factors):
     """The product of two matrices plus what is broadcast to it; with factors, first for the latter.
 
@@ -465,7 +483,9 @@ def matmul_add(c, a, b, n_factors, factors):
         beta = ONE if n_factors == 0 else factors[0]
         status = 0 if float_of(beta) == 0.0 else copy_here(out, c)
         if not failed(status):
-            status = write_product(out, a, b, ONE if n_factors == 0 else factors[1], beta)
+            status = write_product(out, a, b, ONE if n_factors == 0 else factors[1], beta, 0)
         return finished(out, status)
-    status = write_product(out, a, b, ONE, ZERO)
+    if n_factors == 0 and adds_row(c, a, t):
+        return finished(out, write_product(out, a, b, ONE, ZERO, tensor(c).data))
+    status = write_product(out, a, b, ONE, ZERO, 0)
     return finished(out, status if failed(status) else add_to_product(out, c, n_factors, factors))

@@ -24,14 +24,15 @@ STRIP_ROWS = 128
 FEW_STRIPS = 2
 """Strips that the second level of the cache holds, so that they share panels that are laid out as they are needed."""
 
-# out (m, n) = a (m, k) b (k, n), `batch` times. The rows of an operand are `row_...` apart, or its columns, if it is
-# stored by columns; its matrices `step_...`. The right one may lie in panels (see `PANELS`), or both are laid out where
-# they are multiplied. How it is divided, and into parts of a multiple of how many rows or columns, is decided with the
-# sizes, as what each part costs beyond its share depends on them. On a GPU, floats may be multiplied by a factor and
-# added to what stands in `out`, times another one: bits of float64. Elsewhere, these are one and zero.
+# out (m, n) = a (m, k) b (k, n), `batch` times; where neither m nor n is 1 plus the row `added`, on the host, unless it
+# is null. The rows of an operand are `row_...` apart, or its columns, if it is stored by columns; its matrices
+# `step_...`. The right one may lie in panels (see `PANELS`), or both are laid out where they are multiplied. How it is
+# divided, and into parts of a multiple of how many rows or columns, is decided with the sizes, as what each part costs
+# beyond its share depends on them. On a GPU, floats may be multiplied by a factor and added to what stands in `out`,
+# times another one: bits of float64. Elsewhere, these are one and zero.
 GEMM = Frame(
     "gemm",
-    out=writes("batch", "m", "n"), a=reads(), b=reads(), m=size(), n=size(), k=size(),
+    out=writes("batch", "m", "n"), a=reads(), b=reads(), added=reads("n"), m=size(), n=size(), k=size(),
     row_out=stride(), row_a=stride(), a_by_columns=number(),
     row_b=stride(), b_by_columns=number(), b_in_panels=number(), laid_out=number(),
     batch=size(), step_out=stride(), step_a=stride(), step_b=stride(), divided=number(), grain=size(),
@@ -44,10 +45,13 @@ GEMM = Frame(
         ),
         Split("m", {"out": ("row_out",), "a": ()}, grain="grain", where={"divided": BY_ROWS, "a_by_columns": 1}),
         Split(
-            "n", {"out": (), "b": ()}, grain="grain",
+            "n", {"out": (), "b": (), "added": ()}, grain="grain",
             where={"divided": BY_COLUMNS, "b_by_columns": 0, "b_in_panels": 0},
         ),
-        Split("n", {"out": (), "b": ("row_b",)}, grain="grain", where={"divided": BY_COLUMNS, "b_by_columns": 1}),
+        Split(
+            "n", {"out": (), "b": ("row_b",), "added": ()}, grain="grain",
+            where={"divided": BY_COLUMNS, "b_by_columns": 1},
+        ),
     ),
 )  # fmt: skip
 
