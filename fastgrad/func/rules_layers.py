@@ -253,7 +253,7 @@ def _(c: Call) -> Any:
     return (total / apply(_SUM, 1, 0, _unfolded(counted, batch), 0, *dims),)
 
 
-# --- attention, tables, dropout --------------------------------------------------------------------------------
+# --- attention, tables, distances, dropout ---------------------------------------------------------------------
 
 
 @rule("scaled_dot_product_attention")
@@ -281,6 +281,16 @@ def _(c: Call) -> Any:
         return NotImplemented  # it says which index is out of range
     table = _folded(c.xs[0])
     return c.again([table, indices + first], batch * rows, width, -1, transposed, rank + 1, batch, *sizes)
+
+
+@rule("cdist")
+def _(c: Call) -> Any:
+    batch, n, k, width, order, _, count, others, rank, *sizes = c.ints
+    size = c.level.size
+    xs = [c.value(0), c.value(1)]
+    return c.again(
+        xs, batch * size, n, k, width, order, 0, count * size, others * size, rank + 1, size, *sizes
+    )  # fmt: skip
 
 
 @rule("dropout")

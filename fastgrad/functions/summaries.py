@@ -1,4 +1,4 @@
-"""Running products, differences, integrals, distances, covariances, and sums without NaN."""
+"""Running products, differences, integrals, covariances, and sums without NaN."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
-from fastgrad.functions.arrangement import triu_indices
 from fastgrad.functions.creation import full, ones
-from fastgrad.functions.index import index_select, where
+from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import amax, amin
@@ -291,95 +290,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     return areas.cumsum(d)
 
 
-# --- distances and covariances ---------------------------------------------------------------------------------
-
-
-@public()
-@planned
-def dist(input: Any, other: Any, p: float = 2) -> Any:
-    """The norm of order `p` of the difference of two tensors."""
-    return norm(need_tensor("dist", input) - need_tensor("dist", other, "other", 2), p)
-
-
-@public(method=False)
-@planned
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
-    """The distances of order `p` between all rows of two tensors.
-
-    Parameters
-    ----------
-    x1, x2 : Tensor
-        Of shapes (..., n, m) and (..., k, m).
-    p : float
-    compute_mode : str
-        Changes nothing: differences are taken.
-
-    Returns
-    -------
-    Tensor
-        Of shape (..., n, k).
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.cdist(fg.tensor([[0.0, 0.0]]), fg.tensor([[3.0, 4.0]]))
-    tensor([[5.]])
-    """
-    need_tensor("cdist", x1, "x1")
-    need_tensor("cdist", x2, "x2", 2)
-    if x1.dim() < 2 or x2.dim() < 2 or x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            f"cdist(): expected matrices with as many columns, but got shapes {list(x1.shape)} and {list(x2.shape)}"
-        )
-    if not isinstance(p, (int, float)) or p < 0:
-        raise RuntimeError(f"cdist(): only supports non-negative p values, but got {p}")
-    difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    return _lengths(difference, p)
-
-
-def _lengths(difference: Any, p: float) -> Any:
-    """The norms of order `p` of rows; that of order 0 has a slope, which is zero, where `norm` has none."""
-    if p == 0 and difference.shape[-1]:
-        steps = elementwise.masked_fill(difference, (difference == 0) | (difference != 0), 0.0)
-        return (steps + (difference != 0).to(difference.dtype)).sum(-1)
-    return norm(difference, p, -1) if difference.shape[-1] else difference.sum(-1)
-
-
-@public(method=False)
-def pdist(input: Any, p: float = 2.0) -> Any:
-    """The distances of order `p` between each row of a matrix and all that come behind it.
-
-    Parameters
-    ----------
-    input : Tensor
-        Of shape (n, m).
-    p : float
-
-    Returns
-    -------
-    Tensor
-        Of shape (n (n - 1) / 2,): what stands in `cdist` above the diagonal, row by row.
-
-    Raises
-    ------
-    RuntimeError
-        If `input` is no matrix of floating-point numbers, or `p` is negative.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.pdist(fg.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
-    tensor([5.0000, 1.0000, 4.2426])
-    """
-    if need_tensor("pdist", input).dim() != 2:
-        raise RuntimeError(f"pdist(): only supports 2D tensors, got: {input.dim()}D")
-    if not input.is_floating_point():
-        raise RuntimeError(f"pdist(): only supports floating-point dtypes, but got {input.dtype}")
-    if not isinstance(p, (int, float)) or not p >= 0:
-        raise RuntimeError(f"pdist(): only supports non-negative p values, but got {p}")
-    one, other = triu_indices(input.shape[0], input.shape[0], 1, device=input.device)
-    difference = index_select(input, 0, one) - index_select(input, 0, other)
-    return _lengths(difference, p)
+# --- covariances ---------------------------------------------------------------------------------------------------
 
 
 @public()

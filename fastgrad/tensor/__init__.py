@@ -18,6 +18,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     complex_numbers,
     contractions,
     creation,
+    distances,
     distributions,
     draws,
     elementwise,

@@ -97,7 +97,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
     "nanmean": ("all", SEVERAL),
     "aminmax": ("all", SEVERAL),
     "dist": ("all", SEVERAL),
-    "cdist": ("all", SEVERAL),
+    "cdist": ("1", "operands are expanded before"),
     "cov": ("all", SEVERAL),
     "corrcoef": ("all", SEVERAL),
     "renorm": ("all", SEVERAL),
@@ -133,6 +133,7 @@ DIFFERENT: dict[str, tuple[str, str]] = {
 
 # What is packed by derivatives, and their order, where the call itself packs the same.
 COMPOSED: dict[str, tuple[str, str]] = {
+    "cdist": ("all", "PyTorch's derivative has no derivatives"),
     "logcumsumexp": ("all", SEVERAL),
     "as_strided": ("2", SEVERAL),
     "pow.scalar": ("2", "to the power of zero PyTorch computes nothing"),

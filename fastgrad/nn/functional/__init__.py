@@ -1,6 +1,6 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
-from fastgrad.functions.summaries import pdist
+from fastgrad.functions.distances import pdist
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.functional.activations import (
     celu,

@@ -36,7 +36,7 @@ FRAMES = (
     multi_tensor.GROUP, multi_tensor.JOINED, *multi_tensor.STEPS, multi_tensor.NORM_PART,
     multi_tensor.SCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
-    framed.FFT, framed.FFT_OF_REALS, framed.FFT_TO_HALF, framed.FFT_FROM_HALF,
+    framed.CDIST, framed.CDIST_BACKWARD, framed.FFT, framed.FFT_OF_REALS, framed.FFT_TO_HALF, framed.FFT_FROM_HALF,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
     framed.SAMPLE, framed.SEARCH, framed.RUNNING, framed.RUNNING_EXTREME, framed.RUNNING_SHARES,
     *layers.LAYERS, *linalg.LINALG, norm_gradients.NORM_GRADIENTS, sorting.SORTING,

@@ -94,6 +94,22 @@ EMBEDDING_BACKWARD = FRAMED.named(
     splits=(Split("columns", {"first": 1}, grain=_LINE),),
 )  # fmt: skip
 
+# --- distances -------------------------------------------------------------------------------------------------
+
+# From n rows to k others, all m long, `batch` times; the order is the bits of a float. A part has all operands, and
+# `count` of the former rows from `first` on. Derivatives by the latter have `others` of them, which is k times `batch`.
+_DISTANCES = "batch n k m order first count"
+_SIDES = {"x1": _in("batch", "n", "m"), "x2": _in("batch", "k", "m")}
+_BY_ROWS = (Split("count", {"first": 1}, grain=8),)
+CDIST = FRAMED.named(
+    "cdist", outputs={"out": writes("batch", "n", "k")}, inputs=_SIDES, integers=f"{_DISTANCES} others",
+    splits=_BY_ROWS,
+)  # fmt: skip
+CDIST_BACKWARD = FRAMED.named(
+    "cdist_backward", outputs={"out": writes("batch", "n", "m")},
+    inputs={"g": _in("batch", "n", "k"), **_SIDES, "y": _in("batch", "n", "k")}, integers=_DISTANCES, splits=_BY_ROWS,
+)  # fmt: skip
+
 # --- Fourier transforms ----------------------------------------------------------------------------------------
 
 # Rows of complex numbers; the scale is the bits of a float.
