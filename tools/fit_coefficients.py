@@ -165,6 +165,34 @@ def normal_tail(t: Any) -> Any:
     return (a + 4) * mp.erfc(a / mp.sqrt(2)) / 2 * mp.exp(a * a / 2)
 
 
+def erf_inverse_ratio(w: Any) -> Any:
+    """``x / erf(x)`` where ``w = -log(1 - erf(x)**2)``; for large w by Newton's method on the logarithm of erfc."""
+    if w < 1e-15:
+        return mp.sqrt(mp.pi) / 2
+    y = mp.sqrt(-mp.expm1(-w))
+    if w < 1:
+        return mp.erfinv(y) / y
+    log, x = -w - mp.log1p(y), mp.sqrt(w) if w > 3 else mp.mpf(1)
+    for _ in range(60):
+        step = (mp.log(mp.erfc(x)) - log) * mp.sqrt(mp.pi) / 2 * mp.exp(x * x) * mp.erfc(x)
+        x += step
+        if abs(step) < x * mp.mpf(10) ** -36:
+            break
+    return x / y
+
+
+def erf_inverse_fit(degree: int, low: str, high: str, middle: str, kind: str) -> Fit:
+    """In w or its root s less `middle`, or, over s, in ``(s - middle) / (s + middle)``."""
+    a = mp.mpf(middle)
+    ratio: Function = {
+        "w": lambda t: erf_inverse_ratio(t + a),
+        "s": lambda t: erf_inverse_ratio((t + a) ** 2),
+        "t": lambda t: erf_inverse_ratio((a * (1 + t) / (1 - t)) ** 2) / (a * (1 + t) / (1 - t)),
+    }[kind]
+    ends = [(mp.mpf(x) - a) / (mp.mpf(x) + a if kind == "t" else 1) for x in (low, high)]
+    return Fit(F64, ratio, lambda t: 1 / ratio(t), degree, *ends)
+
+
 def _normal_far(a: str) -> Any:
     return (mp.mpf(a) - 4) / (mp.mpf(a) + 4)
 
@@ -351,6 +379,10 @@ FITS = {
     "ATAN_TAIL": Fit(F64, arc_tail(mp.atan), lambda z: z + mp.mpf(10) ** -6, 10, 0, "0.172"),
     "ASIN_TAIL": Fit(F64, arc_tail(mp.asin), lambda z: z + mp.mpf(10) ** -6, 11, 0, "0.25"),
     "ERFCX": Fit(F64, erfcx_ratio, lambda t: 1, 24, -1, "0.9999"),
+    "ERF_INVERSE_NEAR": erf_inverse_fit(22, "0", "6.2501", "3.125", "w"),
+    "ERF_INVERSE_MIDDLE": erf_inverse_fit(18, "2.4999", "4.0001", "3.25", "s"),
+    "ERF_INVERSE_FAR": erf_inverse_fit(21, "3.9999", "8.0001", "5.75", "t"),
+    "ERF_INVERSE_FARTHEST": erf_inverse_fit(18, "7.9999", "27.4", "14.75", "t"),
     "LGAMMA_SLOPE": Fit(F64, lgamma_slope, lambda s: 2, 17, "-0.5001", "0.5001"),
     "BESSEL_0": Fit(F64, bessel_far(0), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
     "BESSEL_1": Fit(F64, bessel_far(1), lambda t: mp.mpf("2.5"), 21, "-0.99999", 1),
