@@ -4,11 +4,12 @@ Both Jacobians of every output by every input are compared: the numerical one, f
 a little and put back, and the analytical one, of one backward pass for each row. Then comes what finite differences
 cannot see: whether passes repeat, whether a zero that comes in gives zeros, and whether an output may be left without a
 gradient. In fast mode both Jacobians are projected to random vectors, which takes two calls for each input and two
-passes for each output, whatever their sizes.
+passes for each output, whatever their sizes. Forward mode is compared likewise, with one call for each direction.
 """
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,9 +19,10 @@ import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
-from fastgrad.autograd.jacobians import Jacobians, as_tuple, memory_of, requires_grad, tensors
+from fastgrad.autograd.jacobians import Jacobians, as_tuple, memory_of, of_numbers, requires_grad, tensors
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.likeness import zeros_like
+from fastgrad.functions.shape import stack
 from fastgrad.functions.sharing import from_numpy
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
@@ -83,10 +85,11 @@ def gradcheck(
         Whether outputs may be left without a gradient is part of the check.
     check_grad_dtypes : bool
         Gradients must have the dtypes of their inputs.
-    check_batched_grad, check_batched_forward_grad, check_forward_ad : bool
-        Not supported.
-    check_backward_ad : bool
-        Must be true, because the others are not supported.
+    check_forward_ad, check_backward_ad : bool
+        Compare the Jacobians of forward mode, of backward passes, or both. All that is said above of passes is for
+        the latter.
+    check_batched_grad, check_batched_forward_grad : bool
+        Gradients (tangents) of several vectors at once, as `vmap` computes them, must be those of each.
     fast_mode : bool
         Compare ``v @ J @ u`` for fixed random vectors u and v in place of all elements of a Jacobian J.
     masked : bool, optional
@@ -107,8 +110,6 @@ def gradcheck(
         If an input that requires grad has a stride of zero, as `expand` makes them.
     AssertionError
         If `func` gives other shapes or dtypes for inputs that were moved by `eps`, or no kind of check is left.
-    NotImplementedError
-        If a check is asked for that is not supported.
 
     Examples
     --------
@@ -139,12 +140,11 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    _refuse("gradcheck", "forward-mode derivatives", check_forward_ad=check_forward_ad)
-    _refuse("gradcheck", "batched gradients", check_batched_grad=check_batched_grad)
     arguments = as_tuple(inputs)
     _check_inputs(arguments)
+    modes = _Modes(check_backward_ad, check_forward_ad, check_batched_grad, check_batched_forward_grad)
     options = _Options(
-        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked
+        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked, modes
     )
     return _passes(func, func, arguments, options, raise_exception)
 
@@ -186,10 +186,10 @@ def gradgradcheck(
         The random `grad_outputs` are not contiguous.
     eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked
         As for `gradcheck`.
-    check_batched_grad, check_fwd_over_rev : bool
-        Not supported.
-    check_rev_over_rev : bool
-        Must be true, because the others are not supported.
+    check_batched_grad : bool
+        As for `gradcheck`.
+    check_fwd_over_rev, check_rev_over_rev : bool
+        Differentiate gradients by forward mode, by backward passes, or by both.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def gradgradcheck(
 
     Raises
     ------
-    GradcheckError, ValueError, RuntimeError, AssertionError, NotImplementedError
+    GradcheckError, ValueError, RuntimeError, AssertionError
         As for `gradcheck`. The outputs that messages count are the gradients of the inputs, and the inputs are
         `inputs` followed by `grad_outputs`. ValueError also if no output requires grad.
 
@@ -215,8 +215,6 @@ def gradgradcheck(
         raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
     if check_batched_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_batched_grad=True requires check_rev_over_rev to be True")
-    _refuse("gradgradcheck", "forward-mode derivatives", check_fwd_over_rev=check_fwd_over_rev)
-    _refuse("gradgradcheck", "batched gradients", check_batched_grad=check_batched_grad)
     arguments = as_tuple(inputs)
     n = len(arguments)
     if grad_outputs is None:
@@ -235,14 +233,24 @@ def gradgradcheck(
         found = grad(outputs, wanted, args[n:], create_graph=create_graph, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
+    modes = _Modes(check_rev_over_rev, check_fwd_over_rev, check_batched_grad, False)
     options = _Options(
-        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked
+        eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode, masked, modes
     )
     values = partial(gradients, create_graph=False)
     return _passes(gradients, values, arguments, options, raise_exception)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------------
+
+
+class _Modes(NamedTuple):
+    """Which derivatives are compared: of backward passes, of forward mode, and of several vectors at once."""
+
+    backward: bool
+    forward: bool
+    batched: bool
+    batched_forward: bool
 
 
 class _Options(NamedTuple):
@@ -256,12 +264,7 @@ class _Options(NamedTuple):
     check_grad_dtypes: bool
     fast_mode: bool
     masked: bool | None
-
-
-def _refuse(name: str, missing: str, **flags: bool) -> None:
-    for flag, value in flags.items():
-        if value:
-            raise NotImplementedError(f"{name}({flag}=True) is not supported: fastgrad has no {missing}")
+    modes: _Modes
 
 
 def _differentiable(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -320,7 +323,7 @@ def _passes(
 ) -> bool:
     try:
         _Check(Jacobians(func, values, inputs, options.eps), options).run()
-        if options.check_undefined_grad:
+        if options.check_undefined_grad and options.modes.backward:
             _check_undefined(func, inputs)
     except GradcheckError:
         if raise_exception:
@@ -340,8 +343,14 @@ class _Check:
             self.compare_projections()
         else:
             self.compare_jacobians()
-        if not self.point.constant:
-            self.expect_zero_of_zero()
+        if self.point.constant:
+            return
+        if self.options.modes.batched:
+            self.compare_batched()
+        if self.options.modes.batched_forward:
+            self.compare_batched_forward()
+        if self.options.modes.backward:
+            self.expect_zero_of_zero()  # which frees the graph
 
     def compare_jacobians(self) -> None:
         point = self.point
@@ -349,11 +358,29 @@ class _Check:
         if point.constant:
             _expect_constant(numerical, 0.0)
             return
-        for i, place in enumerate(point.places):
+        for i, place in enumerate(point.places if self.options.modes.backward else []):
             for k, a in self.analytical(place, np.eye(memory_of(point.outputs[place]).size)).items():
-                n = numerical[k][i]
-                if not self.close(a, n).all():
-                    raise GradcheckError(_mismatch(place, k, n, a) + self.difference(place, k, n, a))
+                self.expect_equal(place, k, numerical[k][i], a)
+        for k, t in point.wanted.items() if self.options.modes.forward else []:
+            rows = [self.forward(k, direction) for direction in np.eye(memory_of(t).size)]
+            for i, place in enumerate(point.places):
+                size = memory_of(point.outputs[place]).size
+                a = np.array([row[i] for row in rows]).reshape(len(rows), size)
+                self.expect_equal(place, k, numerical[k][i], a, "computed with forward mode ")
+
+    def expect_equal(
+        self, place: int, k: int, numerical: np.ndarray, found: np.ndarray, how: str = ""
+    ) -> None:
+        """Raise if a Jacobian is not the numerical one."""
+        if not self.close(found, numerical).all():
+            raise GradcheckError(
+                _mismatch(place, k, numerical, found, how) + self.difference(place, k, numerical, found)
+            )
+
+    def forward(self, k: int, direction: np.ndarray) -> list[np.ndarray]:
+        """The derivatives of the outputs where input `k` moves in a direction, by forward mode, flat."""
+        found = self.point.tangents(k, of_numbers(direction, self.point.wanted[k]))
+        return [memory_of(t).reshape(-1) for t in found]
 
     def compare_projections(self) -> None:
         point, rng = self.point, np.random.default_rng(_SEED)
@@ -364,11 +391,55 @@ class _Check:
             _expect_constant(slopes, self.options.nondet_tol)
             return
         for i, (place, v) in enumerate(zip(point.places, weights, strict=True)):
-            for k, product in self.analytical(place, v[None]).items():
+            for k, product in self.analytical(place, v[None]).items() if self.options.modes.backward else []:
                 u = along[k]
                 a, n = u @ product[:, 0], v @ slopes[k][i]
                 if not self.close(a, n, u.sum() * v.sum()):
                     raise GradcheckError(_mismatch(place, k, n, a) + self.in_slow_mode(place, k))
+        for k, u in along.items() if self.options.modes.forward else []:
+            tangents = self.forward(k, u)
+            for i, (place, v) in enumerate(zip(point.places, weights, strict=True)):
+                a, n = v @ tangents[i], v @ slopes[k][i]
+                if not self.close(a, n, u.sum() * v.sum()):
+                    raise GradcheckError(_mismatch(place, k, n, a, "computed with forward mode "))
+
+    def compare_batched(self) -> None:
+        """Gradients of two vectors at once must be those of each."""
+        point, rng = self.point, np.random.default_rng(_SEED)
+        for place in point.places:
+            vectors = rng.random((2, memory_of(point.outputs[place]).size))
+            each = [list(found) for found in point.passes(place, vectors)]
+            together = point.batched_passes(place, vectors)
+            for j, k in enumerate(point.wanted):
+                self.expect_batched(
+                    f"output {place} and input {k}", together[j], [found[j] for found in each]
+                )
+
+    def compare_batched_forward(self) -> None:
+        """The same of tangents."""
+        vmap = importlib.import_module(
+            "fastgrad.func"
+        ).vmap  # few programs need it, and it stands on this package
+        point, rng = self.point, np.random.default_rng(_SEED)
+        for k, t in point.wanted.items():
+            vectors = [of_numbers(v, t) for v in rng.random((2, memory_of(t).size))]
+            together = vmap(partial(point.tangents, k))(stack(vectors))
+            each = [point.tangents(k, v) for v in vectors]
+            for i, place in enumerate(point.places):
+                self.expect_batched(
+                    f"output {place} and input {k}", together[i], [found[i] for found in each]
+                )
+
+    def expect_batched(self, which: str, together: Any, each: list[Any]) -> None:
+        """Raise if what was computed at once is not what was computed one by one."""
+        if together is None and each[0] is None:
+            return
+        pairs = [np.zeros(()) if g is None else memory_of(g) for g in (together, *each)]
+        if not self.close(pairs[0], np.stack(pairs[1:])).all():
+            raise GradcheckError(
+                f"While testing batched gradient computation, for {which} vmap gave\n{_shown(pairs[0])}\n"
+                f"but one by one it is\n{_shown(np.stack(pairs[1:]))}"
+            )
 
     def in_slow_mode(self, place: int, k: int) -> str:
         """Both Jacobians, for a message about their projections."""
@@ -500,8 +571,8 @@ def _shown(values: Any) -> str:
     return repr(tensor(np.asarray(values)))
 
 
-def _mismatch(place: int, k: int, numerical: Any, analytical: Any) -> str:
+def _mismatch(place: int, k: int, numerical: Any, analytical: Any, how: str = "") -> str:
     return (
-        f"Jacobian mismatch for output {place} with respect to input {k},\n"
+        f"Jacobian {how}mismatch for output {place} with respect to input {k},\n"
         f"numerical:{_shown(numerical)}\nanalytical:{_shown(analytical)}\n"
     )

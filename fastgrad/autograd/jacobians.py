@@ -1,4 +1,4 @@
-"""The Jacobians of a function, by finite differences and by backward passes; what `gradcheck` compares.
+"""The Jacobians of a function, by finite differences, backward passes and forward mode; what `gradcheck` compares.
 
 They are NumPy arrays in float64: a row for each element of the input, a column for each element of the output.
 """
@@ -14,6 +14,8 @@ from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
 from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import tensor
+from fastgrad.functions.likeness import zeros_like
+from fastgrad.functions.shape import stack
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.element_types import real_of
 
@@ -48,7 +50,7 @@ class Jacobians:
     def __init__(
         self, func: Callable[..., Any], values: Callable[..., Any], inputs: tuple[Any, ...], eps: float
     ) -> None:
-        self.values, self.inputs, self.eps = values, inputs, eps
+        self.func, self.values, self.inputs, self.eps = func, values, inputs, eps
         self.outputs = tensors(func(*inputs))
         self.wanted = {k: t for k, t in enumerate(inputs) if requires_grad(t)}
         self.places = [k for k, o in enumerate(self.outputs) if o.requires_grad]
@@ -77,6 +79,25 @@ class Jacobians:
         for vector in vectors:
             weights = of_numbers(vector, output)
             yield grad(output, inputs, weights, retain_graph=True, allow_unused=True)
+
+    def batched_passes(self, place: int, vectors: np.ndarray) -> tuple[Any, ...]:
+        """The same for all vectors at once, which stand in front."""
+        output, inputs = self.outputs[place], list(self.wanted.values())
+        weights = stack([of_numbers(vector, output) for vector in vectors])
+        return grad(output, inputs, weights, retain_graph=True, allow_unused=True, is_grads_batched=True)
+
+    def tangents(self, k: int, along: Any) -> tuple[Any, ...]:
+        """The derivatives of the outputs where input `k` moves along a tensor, by forward mode."""
+        from fastgrad.autograd import forward_ad  # few programs need it
+
+        moved = list(self.inputs)
+        with forward_ad.dual_level():
+            moved[k] = forward_ad.make_dual(self.wanted[k], along)
+            outputs = tensors(self.func(*moved))
+            found = [
+                (outputs[place], forward_ad.unpack_dual(outputs[place]).tangent) for place in self.places
+            ]
+            return tuple(zeros_like(o) if t is None else t for o, t in found)
 
     def _slopes(self, memory: np.ndarray, direction: Any, where: str) -> list[np.ndarray]:
         """Central differences, where `memory` is that of an input or of one of its elements."""

@@ -16,6 +16,7 @@ import pytest
 import fastgrad as fg
 from fastgrad.autograd import gradcheck, gradgradcheck
 from fastgrad.autograd.gradcheck import GradcheckError
+from fastgrad.autograd.jacobians import Jacobians
 
 CHECKS = ("gradcheck", "gradgradcheck")
 MODES = {"slow": {}, "fast": {"fast_mode": True}}
@@ -484,19 +485,60 @@ def test_functions_whose_outputs_change():
         gradcheck(lambda x: (x, x)[next(calls) :], x, fast_mode=True)
 
 
-UNSUPPORTED = [
-    (gradcheck, "check_forward_ad"),
-    (gradcheck, "check_batched_grad"),
-    (gradgradcheck, "check_fwd_over_rev"),
-    (gradgradcheck, "check_batched_grad"),
+MORE_CHECKS = [
+    (gradcheck, {"check_forward_ad": True}),
+    (gradcheck, {"check_forward_ad": True, "check_backward_ad": False}),
+    (gradcheck, {"check_batched_grad": True}),
+    (gradcheck, {"check_forward_ad": True, "check_batched_forward_grad": True}),
+    (gradgradcheck, {"check_fwd_over_rev": True}),
+    (gradgradcheck, {"check_fwd_over_rev": True, "check_rev_over_rev": False, "check_undefined_grad": False}),
+    (gradgradcheck, {"check_batched_grad": True}),
 ]
 
 
-@pytest.mark.parametrize(("check", "flag"), UNSUPPORTED)
-def test_checks_that_do_not_exist(check: Callable[..., bool], flag: str):
+def several(x: Any, y: Any, n: int) -> Any:
+    return (x @ y).sin() * n, x.sum() * y, x.detach()
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize(("check", "flags"), MORE_CHECKS, ids=str)
+def test_forward_mode_and_batches(check: Callable[..., bool], flags: dict[str, bool], fast_mode: bool):
+    x, y = (
+        fg.tensor(v, dtype=fg.float64, requires_grad=True) for v in ([[0.1, 0.2]], [[0.3, 0.4], [0.5, 0.6]])
+    )
+    assert check(several, (x, y, 3), **flags, fast_mode=fast_mode)
+    assert x.grad is None
+
+
+class WrongTangent(fg.autograd.Function):
+    """Its gradient is right, but not linear in the gradient of the output, which forward mode relies on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2 + (g - g.detach()) * 7
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_wrong_tangents(fast_mode: bool):
     x = fg.ones(2, dtype=fg.float64, requires_grad=True)
-    with pytest.raises(NotImplementedError, match=rf"{check.__name__}\({flag}=True\) is not supported"):
-        check(lambda x: x * 2, x, **{flag: True})
+    assert gradcheck(WrongTangent.apply, x, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError, match="computed with forward mode mismatch for output 0 with"):
+        gradcheck(WrongTangent.apply, x, fast_mode=fast_mode, check_forward_ad=True)
+    assert not gradcheck(WrongTangent.apply, x, check_forward_ad=True, raise_exception=False)
+
+
+def test_wrong_batches(monkeypatch: pytest.MonkeyPatch):
+    x = fg.ones(2, dtype=fg.float64, requires_grad=True)
+    right = Jacobians.batched_passes
+    monkeypatch.setattr(Jacobians, "batched_passes", lambda *a: tuple(g * 2 for g in right(*a)))
+    with pytest.raises(
+        GradcheckError, match="batched gradient computation, for output 0 and input 0 vmap gave"
+    ):
+        gradcheck(lambda x: x * 3, x, check_batched_grad=True)
 
 
 CONTRADICTIONS = [
