@@ -121,6 +121,18 @@ def _scratch(dtype: int) -> tuple[Any, Any]:
     return stack_scratch(ROWS * COLUMNS * size // 8), stack_scratch(ROWS * size // 8)
 
 
+def _clear(dtype: int) -> Any:
+    """A function that sets n elements to zero."""
+    zero = ELEMENTS[dtype].constant(0)
+
+    @njit(**LOOP)
+    def clear(out, n):  # type: ignore[no-untyped-def]
+        for j in range(n):
+            out[j] = zero
+
+    return clear
+
+
 def _finished(dtype: int) -> Any:
     """An inlined function ``finish(kind, out, n, order)``: from sums to distances."""
     cast, m = ELEMENTS[dtype].constant, ELEMENTS[dtype].math
@@ -173,12 +185,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The distances of some rows from all others. Elements are summed by `COLUMNS`, and these sums in turn."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     add, gather, finish = _sums(dtype), _gathered(dtype), _finished(dtype)
-    (block_memory, sums_memory), zero = _scratch(dtype), cast(0)
-
-    @njit(**LOOP)
-    def clear(sums, n):  # type: ignore[no-untyped-def]
-        for j in range(n):
-            sums[j] = zero
+    (block_memory, sums_memory), clear = _scratch(dtype), _clear(dtype)
 
     @njit(**KERNEL)
     def of_block(kind, order, out, k, a, length, block, sums, rows, n, columns, last):  # type: ignore[no-untyped-def]
@@ -332,12 +339,7 @@ def backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradients by some rows of the first side."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     weigh, add = _weights(dtype), _slopes(dtype)
-    (block_memory, weights_memory), zero = _scratch(dtype), cast(0)
-
-    @njit(**LOOP)
-    def clear(out, n):  # type: ignore[no-untyped-def]
-        for c in range(n):
-            out[c] = zero
+    (block_memory, weights_memory), clear = _scratch(dtype), _clear(dtype)
 
     @njit(**KERNEL)
     def of_block(  # type: ignore[no-untyped-def]
