@@ -152,6 +152,14 @@ _LATER |= dict.fromkeys(
     "nn.functional.native",
 )  # fmt: skip
 _LATER |= dict.fromkeys(
+    (
+        "batch_norm", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "dropout", "embedding",
+        "feature_dropout", "hinge_embedding_loss", "instance_norm", "kl_div", "margin_ranking_loss", "poisson_nll_loss",
+        "triplet_margin_loss",
+    ),
+    "nn.functional.numbered",
+)  # fmt: skip
+_LATER |= dict.fromkeys(
     ("autocast", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled"), "amp"
 )
 _LATER |= dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "functions.recurrent")

@@ -387,10 +387,14 @@ def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _int | _f
     r"""``beta * input + alpha * bmm(batch1, batch2)``."""
 def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``1 - |2 k / n - 1|``; see `hann_window`."""
+def batch_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Tensor:
+    r"""`nn.functional.batch_norm` with its arguments in another order; `cudnn_enabled` changes nothing."""
 def bernoulli(input: _Tensor, p: _float | None = None, *, generator: _Generator | None = None) -> _Tensor:
     r"""Ones with the probabilities that the elements are, and zeros."""
 def bilinear(input1: _Tensor, input2: _Tensor, weight: _Tensor, bias: _Tensor | None = None) -> _Tensor:
     r"""``y_o = sum over i, j of input1_i weight_oij input2_j + bias_o``."""
+def binary_cross_entropy_with_logits(input: _Tensor, target: _Tensor, weight: _Tensor | None = None, pos_weight: _Tensor | None = None, reduction: _int = 0) -> _Tensor:
+    r"""`nn.functional.binary_cross_entropy_with_logits`, with a number for `reduction`: see `kl_div`."""
 def bincount(input: _Tensor, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
     r"""How often each non-negative integer stands in a vector."""
 def binomial(count: _Tensor, prob: _Tensor, generator: _Generator | None = None) -> _Tensor:
@@ -506,6 +510,8 @@ def cos(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The cosine of angles in radians."""
 def cosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The hyperbolic cosine."""
+def cosine_embedding_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
+    r"""`nn.functional.cosine_embedding_loss`, with a number for `reduction`: see `kl_div`."""
 def cosine_similarity(x1: _Tensor, x2: _Tensor, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     r"""``sum(x1 x2) / (max(|x1|, eps) max(|x2|, eps))`` along a dimension; shapes broadcast."""
 @_overload
@@ -522,6 +528,8 @@ def cross(input: _Tensor, other: _Tensor, dim: _int | None = None) -> _Tensor:
 @_overload
 def cross(input: _Tensor, other: _Tensor, axis: _int | None = None) -> _Tensor:
     r"""The vector products of vectors of three elements."""
+def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> _Tensor:
+    r"""`nn.functional.ctc_loss`, with a number for `reduction`: see `kl_div`."""
 @_overload
 def cummax(input: _Tensor, dim: _int) -> _ValuesIndices:
     r"""The largest element so far along a dimension, and where it stands."""
@@ -584,12 +592,16 @@ def divide(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _f
     r"""``input / other``; integers give floats unless the quotient is rounded."""
 def dot(input: _Tensor, tensor: _Tensor) -> _Tensor:
     r"""The sum of the products of two vectors' elements."""
+def dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""`nn.functional.dropout`, which has to be told whether it is training."""
 def dsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""The same along the third dimension."""
 def dstack(tensors: _Sequence[_Tensor]) -> _Tensor:
     r"""Tensors behind each other, along the third dimension."""
 def einsum(*args: _Any) -> _Tensor:
     r"""Sums of products of tensors whose dimensions have names (Einstein's notation)."""
+def embedding(weight: _Tensor, indices: _Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> _Tensor:
+    r"""`nn.functional.embedding` with the table first; a `padding_idx` of -1 says that there is none."""
 @_overload
 def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor whose elements are not set."""
@@ -624,6 +636,8 @@ def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: 
     r"""A matrix with ones on its diagonal."""
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
+def feature_dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""Zeros in place of whole channels, which are the second dimension: `nn.functional.dropout1d` and its kind."""
 def fill(input: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""A tensor like `input` in which all elements are `value`, a number or a tensor without dimensions."""
 def fix(input: _Tensor) -> _Tensor: ...
@@ -708,6 +722,8 @@ def hash_tensor(input: _Tensor, axis: _int | _Sequence[_int] | None = None, *, k
     r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
 def heaviside(input: _Tensor, values: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""0 where the input is negative, 1 where it is positive, and `values` where it is zero."""
+def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, reduction: _int = 0) -> _Tensor:
+    r"""`nn.functional.hinge_embedding_loss`, with a number for `reduction`: see `kl_div`."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
     r"""How many elements fall into each of `bins` equal intervals."""
 def histogram(input: _Tensor, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
@@ -762,6 +778,8 @@ def index_select(input: _Tensor, axis: _int, index: _Tensor) -> _Tensor:
     r"""The slices of a dimension that a vector of indices names."""
 def inner(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Sums of products over the last dimensions of two tensors; a product where one has no dimensions."""
+def instance_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> _Tensor:
+    r"""`nn.functional.instance_norm` with its arguments in another order; `cudnn_enabled` changes nothing."""
 def inverse(input: _Tensor) -> _Tensor:
     r"""The inverse of square matrices. See `linalg.inv`."""
 def is_complex(input: _Tensor) -> _bool:
@@ -796,6 +814,8 @@ def istft(input: _Tensor, n_fft: _int, hop_length: _int | None = None, win_lengt
     r"""The signal whose `stft` comes nearest to the input, by overlapping pieces (Griffin and Lim, 1984)."""
 def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""``I0(beta sqrt(1 - (2 k / n - 1)**2)) / I0(beta)`` with the modified Bessel function of order 0."""
+def kl_div(input: _Tensor, target: _Tensor, reduction: _int = 0, *, log_target: _bool = False) -> _Tensor:
+    r"""`nn.functional.kl_div`, where `reduction` is 0 for "none", as by default, 1 for "mean" or 2 for "sum"."""
 def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
 @_overload
@@ -876,6 +896,8 @@ def lu_solve(input: _Tensor, LU_data: _Tensor, LU_pivots: _Tensor) -> _Tensor:
     r"""The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
 def lu_unpack(LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True) -> _PLU:
     r"""P, L and U of what `linalg.lu_factor` gives."""
+def margin_ranking_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
+    r"""`nn.functional.margin_ranking_loss`, with a number for `reduction`: see `kl_div`."""
 def masked_fill(input: _Tensor, mask: _Tensor, value: _int | _float | _complex | _Tensor) -> _Tensor:
     r"""A copy of `input` with `value` where the mask holds."""
 def masked_scatter(input: _Tensor, mask: _Tensor, source: _Tensor) -> _Tensor:
@@ -1087,6 +1109,8 @@ def pixel_unshuffle(input: _Tensor, downscale_factor: _int) -> _Tensor:
     r"""Images of shape (..., C, H r, W r) as ones of shape (..., C r r, H, W): the inverse of `pixel_shuffle`."""
 def poisson(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
     r"""Counts of the Poisson distribution, each with the rate that an element is."""
+def poisson_nll_loss(input: _Tensor, target: _Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> _Tensor:
+    r"""`nn.functional.poisson_nll_loss`, with a number for `reduction`: see `kl_div`."""
 def polar(abs: _Any, angle: _Any) -> _Tensor:
     r"""Complex numbers of their absolute values and angles in radians, ``abs * exp(1j * angle)``."""
 def polygamma(n: _int, input: _Tensor) -> _Tensor:
@@ -1400,6 +1424,8 @@ def tril(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The lower triangle of the last two dimensions."""
 def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Where the elements of the lower triangle of a matrix stand: a row of rows, a row of columns."""
+def triplet_margin_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 0) -> _Tensor:
+    r"""`nn.functional.triplet_margin_loss`, with a number for `reduction`: see `kl_div`."""
 def triu(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The upper triangle of the last two dimensions."""
 def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:

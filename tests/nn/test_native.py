@@ -37,6 +37,56 @@ CASES: dict[str, tuple[tuple[int, ...], Any]] = {
             x, None, None, lib.zeros(3, dtype=x.dtype), lib.ones(3, dtype=x.dtype), False, 0.1, 1e-5
         )
     ),
+    "kl_div": ((3, 4), lambda lib, x: lib.kl_div(x, line(lib, x).reshape(3, 4), 2, log_target=True)),
+    "kl_div, mean": ((3, 4), lambda lib, x: lib.kl_div(x, line(lib, x).reshape(3, 4).exp(), 1)),
+    "cosine_embedding_loss": (
+        (3, 4), lambda lib, x: lib.cosine_embedding_loss(x, line(lib, x).reshape(3, 4), lib.tensor([1, -1, 1]), 0.1, 0)
+    ),
+    "margin_ranking_loss": (
+        (3, 4), lambda lib, x: lib.margin_ranking_loss(x, line(lib, x).reshape(3, 4), lib.ones(3, 4), 0.5, 2)
+    ),
+    "triplet_margin_loss": (
+        (3, 4), lambda lib, x: lib.triplet_margin_loss(x, line(lib, x).reshape(3, 4), x * 2, 0.5, 1, 1e-4, True, 0)
+    ),
+    "hinge_embedding_loss": ((4,), lambda lib, x: lib.hinge_embedding_loss(x, lib.tensor([1, -1, 1, -1]), 2.0)),
+    "poisson_nll_loss": (
+        (3, 4), lambda lib, x: lib.poisson_nll_loss(x, line(lib, x).reshape(3, 4) + 3, True, True, 1e-6, 1)
+    ),
+    "binary_cross_entropy_with_logits": (
+        (3, 4), lambda lib, x: lib.binary_cross_entropy_with_logits(
+            x, lib.ones(3, 4, dtype=x.dtype) / 4, None, lib.ones(4, dtype=x.dtype) * 3, 2
+        )
+    ),
+    "ctc_loss": (
+        (5, 2, 3), lambda lib, x: lib.ctc_loss(
+            x.log_softmax(-1), lib.tensor([[1, 2], [2, 1]]), lib.tensor([5, 4]), lib.tensor([2, 1]), 0, 2
+        )
+    ),
+    "batch_norm": (
+        (2, 3, 4), lambda lib, x: lib.batch_norm(
+            x, lib.ones(3, dtype=x.dtype) * 2, lib.ones(3, dtype=x.dtype), None, None, True, 0.1, 1e-5, True
+        )
+    ),
+    "instance_norm": (
+        (2, 3, 4), lambda lib, x: lib.instance_norm(
+            x, lib.ones(3, dtype=x.dtype) * 2, None, None, None, True, 0.1, 1e-5, False
+        )
+    ),
+    "without a number": (
+        (3, 4), lambda lib, x: (
+            lib.kl_div(x, line(lib, x).reshape(3, 4).exp()).sum(0)
+            + lib.cosine_embedding_loss(x, x * 2 + 1, lib.ones(3)).sum()
+            + lib.margin_ranking_loss(x, x * 2, lib.ones(3, 4)).sum(0)
+            + lib.triplet_margin_loss(x, x + 1, x * 2).sum()
+            + lib.binary_cross_entropy_with_logits(x, lib.ones(3, 4, dtype=x.dtype)).sum(0)
+        )
+    ),
+    "embedding": ((3, 4), lambda lib, x: lib.embedding(x, lib.tensor([[2, 0], [2, 1]]), 0, True)),
+    "embedding, all": ((3, 4), lambda lib, x: lib.embedding(x, lib.tensor([2, 0]))),
+    "dropout": ((3, 4), lambda lib, x: lib.dropout(x, 0.5, False)),
+    "feature_dropout": (
+        (3, 4, 2), lambda lib, x: lib.feature_dropout(x, 1.0, True) + lib.feature_dropout(x, 0.5, False)
+    ),
 }  # fmt: skip
 WRONG: dict[str, tuple[type[Exception], Any]] = {
     "no tensor": (TypeError, lambda lib: lib.constant_pad_nd(None, (1, 1))),
@@ -44,6 +94,12 @@ WRONG: dict[str, tuple[type[Exception], Any]] = {
     "elements": (
         RuntimeError,
         lambda lib: lib.native_group_norm(lib.ones(2, 4), None, None, 2, 4, 2, 2, 0.0),
+    ),
+    "reduction": (TypeError, lambda lib: lib.kl_div(lib.ones(2), lib.ones(2), "mean")),
+    "one dimension": (RuntimeError, lambda lib: lib.feature_dropout(lib.ones(2), 0.5, True)),
+    "no reduction": (
+        TypeError,
+        lambda lib: lib.poisson_nll_loss(lib.ones(2), lib.ones(2), True, False, 1e-8),
     ),
     "eps": (TypeError, lambda lib: lib.native_layer_norm(lib.ones(2), (2,), None, None, None)),
 }
@@ -163,3 +219,14 @@ def test_slice_refusals() -> None:
         aten(fg).slice(fg.ones(()))
     with pytest.raises(AttributeError, match="no op of this name"):
         _ = aten(fg).convolution
+
+
+def test_channels_are_dropped_whole():
+    fg.manual_seed(0)
+    y = fg.feature_dropout(fg.ones(20, 30, 4), 0.25, True)
+    assert set(y.unique().tolist()) == {0.0, fg.tensor(4 / 3).item()}
+    assert (y == y[..., :1]).all()
+    with pytest.raises(
+        ValueError, match=r"kl_div\(\): reduction must be 0 \(none\), 1 \(mean\) or 2 \(sum\), but got 3"
+    ):
+        fg.kl_div(fg.ones(2), fg.ones(2), 3)
