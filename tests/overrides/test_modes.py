@@ -290,3 +290,10 @@ def test_keywords_that_come_late():
     assert type(fg.add(fg.ones(2), other=x)) is Sub
     assert type(fg.sum(input=x)) is Sub
     assert type(fg.clamp(fg.ones(2), min=x)) is Sub
+
+
+def test_a_mode_that_was_not_entered():
+    mode = fg.overrides.TorchFunctionMode()
+    with pytest.raises(RuntimeError, match="trying to pop from empty mode stack"):
+        mode.__exit__(None, None, None)
+    assert (fg.ones(2) + 1).tolist() == [2.0, 2.0]
