@@ -53,7 +53,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         raise RuntimeError(
             f"cdist(): expected matrices with as many columns, but got shapes {list(x1.shape)} and {list(x2.shape)}"
         )
-    if not isinstance(p, (int, float)) or p < 0:
+    if not isinstance(p, (int, float)) or not p >= 0:
         raise RuntimeError(f"cdist(): only supports non-negative p values, but got {p}")
     return _distances(x1, x2, p)
 
@@ -63,25 +63,17 @@ def _distances(x1: Any, x2: Any, p: float) -> Any:
     kind = x1.dtype
     if kind != x2.dtype or not kind.is_floating_point or x1.device.type != "cpu" or x2.device.type != "cpu":
         return _lengths(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
-    batch, (n, m), k = broadcast_shapes(x1.shape[:-2], x2.shape[:-2]), x1.shape[-2:], x2.shape[-2]
+    (n, m), k = x1.shape[-2:], x2.shape[-2]
+    try:
+        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    except RuntimeError:
+        raise RuntimeError(
+            f"cdist(): shapes {list(x1.shape)} and {list(x2.shape)} cannot be broadcast before their last two dimensions"
+        ) from None
     x1, x2 = (x if x.shape[:-2] == batch else x.expand(*batch, -1, -1) for x in (x1, x2))
-    count = math.prod(batch)
-    return invoke(
-        distances.cdist,
-        (x1, x2),
-        count,
-        n,
-        k,
-        m,
-        float_bits(p),
-        0,
-        count * n,
-        count * k,
-        len(batch) + 2,
-        *batch,
-        n,
-        k,
-    )
+    count, sizes = math.prod(batch), (*batch, n, k)
+    integers = (count, n, k, m, float_bits(p), 0, count * n, count * k)
+    return invoke(distances.cdist, (x1, x2), *integers, len(sizes), *sizes)
 
 
 def _lengths(difference: Any, p: float) -> Any:

@@ -51,7 +51,9 @@ class TorchFunctionMode:
 
     def __exit__(self, *_: object) -> None:
         if not state.modes:
-            raise RuntimeError("trying to pop from empty mode stack: __exit__ was called without an __enter__")
+            raise RuntimeError(
+                "trying to pop from empty mode stack: __exit__ was called without an __enter__"
+            )
         state.modes.pop()
         _prepared().leave()
 

@@ -157,3 +157,19 @@ def test_saved_rows_of_other_sizes_are_refused():
     with pytest.raises(RuntimeError, match=r"CdistBackward0.*elements"):
         d.sum().backward()
     assert x.grad is None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: fg.cdist(x, x, p=math.nan), "only supports non-negative p values, but got nan"),
+        (
+            lambda x: fg.cdist(x.expand(2, 4, 3), x.expand(3, 4, 3)),
+            r"shapes \[2, 4, 3\] and \[3, 4, 3\] cannot be",
+        ),
+        (lambda x: fg.cdist(x, x[:, :2]), r"as many columns, but got shapes \[4, 3\] and \[4, 2\]"),
+    ],
+)
+def test_wrong_arguments(call: Any, message: str):
+    with pytest.raises(RuntimeError, match=rf"cdist\(\).*{message}"):
+        call(fg.ones(4, 3))
