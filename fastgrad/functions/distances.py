@@ -68,7 +68,7 @@ def _distances(x1: Any, x2: Any, p: float) -> Any:
         batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     except RuntimeError:
         raise RuntimeError(
-            f"cdist(): shapes {list(x1.shape)} and {list(x2.shape)} cannot be broadcast before their last two dimensions"
+            f"cdist(): shapes {list(x1.shape)} and {list(x2.shape)} cannot be broadcast before the last two dims"
         ) from None
     x1, x2 = (x if x.shape[:-2] == batch else x.expand(*batch, -1, -1) for x in (x1, x2))
     count, sizes = math.prod(batch), (*batch, n, k)

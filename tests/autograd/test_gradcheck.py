@@ -501,7 +501,9 @@ def several(x: Any, y: Any, n: int) -> Any:
 
 
 @pytest.mark.parametrize("fast_mode", [False, True])
-@pytest.mark.parametrize(("check", "flags"), MORE_CHECKS, ids=str)
+@pytest.mark.parametrize(
+    ("check", "flags"), MORE_CHECKS, ids=lambda v: " ".join(v) if isinstance(v, dict) else v.__name__
+)
 def test_forward_mode_and_batches(check: Callable[..., bool], flags: dict[str, bool], fast_mode: bool):
     x, y = (
         fg.tensor(v, dtype=fg.float64, requires_grad=True) for v in ([[0.1, 0.2]], [[0.3, 0.4], [0.5, 0.6]])
