@@ -23,6 +23,15 @@ def report_index(f, index, size):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
+def has_steps(f, steps):  # type: ignore[no-untyped-def]
+    """Whether there are as many steps as a part is to do, from its first on; if not, that is reported."""
+    if f.first < 0 or f.count < 0 or f.first > steps - f.count:
+        report_index(f, f.first, steps - f.count + 1)
+        return False
+    return True
+
+
+@njit(**INLINE)
 def report_no_probability(f):  # type: ignore[no-untyped-def]
     """Say that an element does not lie in [0, 1]."""
     frames.report(f.status).kind = NO_PROBABILITY_THERE

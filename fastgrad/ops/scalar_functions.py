@@ -23,7 +23,6 @@ LN_2 = 0.6931471805599453
 LN_PI = 1.1447298858494002
 SQRT_2 = 1.4142135623730951
 SQRT_HALF = 0.7071067811865476
-TWO_OVER_SQRT_PI = 1.1283791670955126
 FAR = 1e8  # from here on 1 is lost beside a square, in float64 as well
 TINY = 1e-18  # below, 1 / x is all that there is of the gamma function
 INF = float("inf")

@@ -7,7 +7,7 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.kernels.reports import Builder, report_index
+from fastgrad.kernels.reports import Builder, has_steps, report_index
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, memset, words
 from fastgrad.native.contracts.element_types import ITEMSIZES
@@ -22,15 +22,6 @@ def _is_bag(f, bounds, b, n):  # type: ignore[no-untyped-def]
         return False
     if end < begin or end > n:
         report_index(f, end, n + 1)
-        return False
-    return True
-
-
-@njit(**INLINE)
-def _has_steps(f, steps):  # type: ignore[no-untyped-def]
-    """Whether there are as many steps as are to be done; if not, that is reported."""
-    if f.first < 0 or f.count < 0 or f.first > steps - f.count:
-        report_index(f, f.first, steps - f.count + 1)
         return False
     return True
 
@@ -94,7 +85,7 @@ def lookup(kernel: Any, dtype: int, layout_class: int) -> Builder:
         table, factors, scales = pointer(f.table.data), pointer(f.factors.data), pointer(f.scales.data)
         scaled = f.scaled != 0 and f.scales.data != 0
         plain = f.factors.data == 0 and not scaled
-        if not _has_steps(f, f.bags):
+        if not has_steps(f, f.bags):
             return
         for b in range(f.first, f.first + f.count):
             if not _is_bag(f, bounds, b, n):
@@ -130,7 +121,7 @@ def collect(kernel: Any, dtype: int, layout_class: int) -> Builder:
         rows, width, n, columns = f.rows, f.width, f.indices.numel, f.count
         indices, bounds = words(f.indices.data), words(f.bounds.data)
         factors, scales = pointer(f.factors.data), pointer(f.scales.data)
-        if not _has_steps(f, width):
+        if not has_steps(f, width):
             return
         out, grad = advance(pointer(f.out), f.first), advance(pointer(f.grad.data), f.first)
         for b in range(f.bags):
@@ -197,7 +188,7 @@ def maxima(kernel: Any, dtype: int, layout_class: int) -> Builder:
         f = frames.bag_maxima(frame)
         rows, width, n = f.rows, f.width, f.indices.numel
         indices, bounds, table = words(f.indices.data), words(f.bounds.data), pointer(f.table.data)
-        if not _has_steps(f, f.bags):
+        if not has_steps(f, f.bags):
             return
         for b in range(f.first, f.first + f.count):
             if not _is_bag(f, bounds, b, n):

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fastgrad.kernels.cpu.micro import transposed_elements
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
-from fastgrad.kernels.reports import Builder, report_index
+from fastgrad.kernels.reports import Builder, has_steps
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, float_of, stack_scratch
+from fastgrad.native.base.intrinsics import address_of, advance, float_of, memset, stack_scratch
+from fastgrad.native.contracts.element_types import ITEMSIZES
 
 COUNT, SIZES, EUCLIDEAN, LARGEST, POWERS = range(5)
 """Kinds of orders: 0, 1, 2, infinity and any other."""
@@ -34,22 +36,7 @@ def kind_of(order):  # type: ignore[no-untyped-def]
     return LARGEST if order == np.inf else POWERS
 
 
-@njit(**KERNEL)
-def has_part(f):  # type: ignore[no-untyped-def]
-    """Whether the rows of a launch are among those of the first side; else it is reported."""
-    rows = f.batch * f.n
-    if f.first < 0 or f.count < 0 or f.first > rows - f.count:
-        report_index(f, f.first, rows - f.count + 1)
-        return False
-    return True
-
-
-@njit(**LOOP)
-def transpose(block, x, row, n, columns):  # type: ignore[no-untyped-def]
-    """Write some columns of n rows, which are `row` apart, to the lines of a block."""
-    for c in range(columns):
-        for j in range(n):
-            block[c * ROWS + j] = x[j * row + c]
+transpose = transposed_elements(ROWS)
 
 
 def _sums(dtype: int) -> Any:
@@ -117,20 +104,8 @@ def _sums(dtype: int) -> Any:
 
 def _scratch(dtype: int) -> tuple[Any, Any]:
     """Memory of the stack for a block, and for a number for each of its rows."""
-    size = ELEMENTS[dtype].scalar.bitwidth // 8
+    size = ITEMSIZES[dtype]
     return stack_scratch(ROWS * COLUMNS * size // 8), stack_scratch(ROWS * size // 8)
-
-
-def _clear(dtype: int) -> Any:
-    """A function that sets n elements to zero."""
-    zero = ELEMENTS[dtype].constant(0)
-
-    @njit(**LOOP)
-    def clear(out, n):  # type: ignore[no-untyped-def]
-        for j in range(n):
-            out[j] = zero
-
-    return clear
 
 
 def _finished(dtype: int) -> Any:
@@ -185,12 +160,12 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The distances of some rows from all others. Elements are summed by `COLUMNS`, and these sums in turn."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     add, gather, finish = _sums(dtype), _gathered(dtype), _finished(dtype)
-    (block_memory, sums_memory), clear = _scratch(dtype), _clear(dtype)
+    (block_memory, sums_memory), size = _scratch(dtype), ITEMSIZES[dtype]
 
     @njit(**KERNEL)
     def of_block(kind, order, out, k, a, length, block, sums, rows, n, columns, last):  # type: ignore[no-untyped-def]
         for _ in range(rows):
-            clear(sums, n)
+            memset(address_of(sums), 0, n * size)
             add(kind, sums, block, a, n, columns, cast(order))
             gather(kind, out, sums, n)
             if last:
@@ -200,11 +175,11 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.cdist(frame)
         n, k, length, order = f.n, f.k, f.m, float_of(f.order)
-        if not has_part(f):
+        if not has_steps(f, f.batch * f.n):
             return
         out, x1, x2, kind = pointer(f.out), pointer(f.x1.data), pointer(f.x2.data), kind_of(order)
         block, sums = pointer(block_memory()), pointer(sums_memory())
-        clear(advance(out, f.first * k), f.count * k)
+        memset(f.out + f.first * k * size, 0, f.count * k * size)
         row, end = f.first, f.first + f.count
         while row < end:
             rows = min(end, (row // n + 1) * n) - row  # of this pair of matrices
@@ -302,16 +277,11 @@ def _slopes(dtype: int) -> Any:
 
 
 def _weights(dtype: int) -> Any:
-    """An inlined function ``weigh(kind, weights, g, y, n, exponent)``: gradients over what slopes have in common.
+    """An inlined function ``weigh(kind, room, g, y, n, exponent)``: gradients over what slopes have in common.
 
-    Where rows are equal the slope is taken for zero.
+    They are written to the room, or are `g` itself. Where rows are equal the slope is taken for zero.
     """
     m, zero, one = ELEMENTS[dtype].math, ELEMENTS[dtype].constant(0), ELEMENTS[dtype].constant(1)
-
-    @njit(**LOOP)
-    def keep(weights, g, n):  # type: ignore[no-untyped-def]
-        for j in range(n):
-            weights[j] = g[j]
 
     @njit(**LOOP)
     def divide(weights, g, y, n):  # type: ignore[no-untyped-def]
@@ -324,13 +294,14 @@ def _weights(dtype: int) -> Any:
             weights[j] = m.where(y[j] == zero, zero, g[j] / m.pow(m.where(y[j] == zero, one, y[j]), exponent))
 
     @njit(**INLINE)
-    def weigh(kind, weights, g, y, n, exponent):  # type: ignore[no-untyped-def]
+    def weigh(kind, room, g, y, n, exponent):  # type: ignore[no-untyped-def]
         if kind == EUCLIDEAN:
-            divide(weights, g, y, n)
-        elif kind == POWERS:
-            divide_by_powers(weights, g, y, n, exponent)
-        else:
-            keep(weights, g, n)
+            divide(room, g, y, n)
+            return room
+        if kind == POWERS:
+            divide_by_powers(room, g, y, n, exponent)
+            return room
+        return g
 
     return weigh
 
@@ -339,31 +310,27 @@ def backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The gradients by some rows of the first side."""
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     weigh, add = _weights(dtype), _slopes(dtype)
-    (block_memory, weights_memory), clear = _scratch(dtype), _clear(dtype)
+    (block_memory, room_memory), size = _scratch(dtype), ITEMSIZES[dtype]
 
     @njit(**KERNEL)
     def of_block(  # type: ignore[no-untyped-def]
-        kind, order, out, a, length, g, y, k, block, weights, rows, n, columns
+        kind, order, out, a, length, g, y, k, block, room, rows, n, columns
     ):  # fmt: skip
         exponent = cast(order - 1.0)
         for _ in range(rows):
-            weigh(kind, weights, g, y, n, exponent)
+            weights = weigh(kind, room, g, y, n, exponent)
             add(kind, out, block, a, weights, y, n, columns, exponent)
             out, a, g, y = advance(out, length), advance(a, length), advance(g, k), advance(y, k)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.cdist_backward(frame)
         n, k, length, order = f.n, f.k, f.m, float_of(f.order)
-        if not has_part(f):
+        if not has_steps(f, f.batch * f.n):
             return
         out, x1, x2, kind = pointer(f.out), pointer(f.x1.data), pointer(f.x2.data), kind_of(order)
-        g, y, block, weights = (
-            pointer(f.g.data),
-            pointer(f.y.data),
-            pointer(block_memory()),
-            pointer(weights_memory()),
-        )
-        clear(advance(out, f.first * length), f.count * length)
+        g, y = pointer(f.g.data), pointer(f.y.data)
+        block, room = pointer(block_memory()), pointer(room_memory())
+        memset(f.out + f.first * length * size, 0, f.count * length * size)
         row, end = (0, 0) if kind == COUNT else (f.first, f.first + f.count)
         while row < end:
             rows = min(end, (row // n + 1) * n) - row  # of this pair of matrices
@@ -374,9 +341,7 @@ def backward(kernel: Any, dtype: int, layout_class: int) -> Builder:
                     columns, at_c = min(COLUMNS, length - c), row * length + c
                     transpose(block, advance(at_b, c), length, others, columns)
                     to, at_a = advance(out, at_c), advance(x1, at_c)
-                    of_block(
-                        kind, order, to, at_a, length, at_g, at_y, k, block, weights, rows, others, columns
-                    )
+                    of_block(kind, order, to, at_a, length, at_g, at_y, k, block, room, rows, others, columns)
             row += rows
 
     return run, KERNEL

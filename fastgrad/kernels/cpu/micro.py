@@ -415,6 +415,18 @@ def _transpose(dtype: int) -> Any:
     return transpose
 
 
+def transposed_elements(apart: int) -> Any:
+    """An inlined function that writes the transpose of n rows, `k` long: its own rows lie that far `apart`."""
+
+    @njit(**INLINE)
+    def transpose(target, source, row, n, k):  # type: ignore[no-untyped-def]
+        for p in range(k):
+            for j in range(n):
+                target[p * apart + j] = source[j * row + p]
+
+    return transpose
+
+
 def transposing(width: int, dtype: int, *, bounded: bool = False, scaled: bool = True) -> Any:
     """An inlined function that transposes ``width x width`` elements in registers and multiplies them by a factor.
 

@@ -17,7 +17,15 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.cpu.gemm import by_frame, matrix_product, over_batch
-from fastgrad.kernels.cpu.micro import TILE_ROWS, bounded_product, bounded_rows, lanes, prefetch, transposing
+from fastgrad.kernels.cpu.micro import (
+    TILE_ROWS,
+    bounded_product,
+    bounded_rows,
+    lanes,
+    prefetch,
+    transposed_elements,
+    transposing,
+)
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
@@ -54,21 +62,9 @@ def _line(length: int, dtype: int) -> Any:
     return copy
 
 
-def _elements(apart: int) -> Any:
-    """An inlined function that writes the transpose of n rows, `k` long: its own rows lie that far `apart`."""
-
-    @njit(**INLINE)
-    def transpose(target, source, row, n, k):  # type: ignore[no-untyped-def]
-        for p in range(k):
-            for j in range(n):
-                target[p * apart + j] = source[j * row + p]
-
-    return transpose
-
-
 def _transpose(dtype: int) -> Any:
     """An inlined function that fills a panel from the rows of the transpose, squares of vectors in registers."""
-    width, one, elements = lanes(dtype), ELEMENTS[dtype].constant(1), _elements(PANEL_COLUMNS)
+    width, one, elements = lanes(dtype), ELEMENTS[dtype].constant(1), transposed_elements(PANEL_COLUMNS)
     if not width:
         return elements
     move = transposing(width, dtype)
@@ -283,7 +279,7 @@ def _strip(dtype: int) -> Any:
 
 def _strip_of_rows(dtype: int) -> Any:
     """``pack(strip, a, row_a, m, k)``: m rows, k long each, by tiles of `TILE_ROWS`, their columns in order."""
-    move, elements = transposing(SQUARE, dtype, scaled=False), _elements(TILE_ROWS)
+    move, elements = transposing(SQUARE, dtype, scaled=False), transposed_elements(TILE_ROWS)
 
     @njit(**KERNEL)
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]

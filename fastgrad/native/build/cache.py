@@ -86,7 +86,7 @@ def _sources(folder: str) -> Iterator[str]:
         for entry in entries:
             if entry.name.endswith(".py"):
                 yield entry.path
-            elif entry.is_dir():
+            elif entry.is_dir(follow_symlinks=False):
                 yield from _sources(entry.path)
 
 

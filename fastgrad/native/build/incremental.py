@@ -62,8 +62,11 @@ def machine_codes(modules: Sequence[bytes], settings: Settings) -> list[MachineC
     if store is None:
         return of_each(modules, settings)
     whole = repr(settings._replace(out_of_line=sorted(settings.out_of_line)))
-    keys = [cache.hash_texts(cache.hash_package("native/build"), whole, module) for module in modules]
+    maker = cache.hash_package("native/build")
+    keys = [cache.hash_texts(maker, whole, module) for module in modules]
     missing = {key: module for key, module in zip(keys, modules, strict=True) if key not in store.codes}
-    made = dict(zip(missing, of_each(list(missing.values()), settings), strict=True))
-    store.used_codes = {key: tuple(made[key] if key in made else store.codes[key]) for key in keys}
-    return [MachineCode(*store.used_codes[key]) for key in keys]
+    known = store.codes | dict(
+        zip(missing, map(tuple, of_each(list(missing.values()), settings)), strict=True)
+    )
+    store.used_codes = {key: known[key] for key in keys}
+    return [MachineCode(*known[key]) for key in keys]
