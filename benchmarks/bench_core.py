@@ -127,6 +127,32 @@ class Elementwise:
         (fg.tanh(x * y) + fg.exp(-x * x)).sum().backward()
 
 
+class RecordedPass:
+    """Gradients of the chain and of a small network without a graph and with one: what recording a pass costs."""
+
+    param_names = ("work",)
+    params = ("chain", "chain, recorded", "small MLP", "small MLP, recorded")
+
+    def setup(self, work: str) -> None:
+        if work.startswith("chain"):
+            self.inputs = [ones(16, requires_grad=True)]
+            self.loss = self.chain
+        else:
+            mlp = Mlp(SMALL, SMALL_BATCH)
+            self.inputs = mlp.weights + mlp.biases
+            self.loss = mlp.loss
+        self.time_grad(work)
+
+    def chain(self) -> fg.Tensor:
+        h = self.inputs[0]
+        for _ in range(CHAIN):
+            h = fg.tanh(h * self.inputs[0])
+        return h.sum()
+
+    def time_grad(self, work: str) -> None:
+        fg.autograd.grad(self.loss(), self.inputs, create_graph=work.endswith("recorded"))
+
+
 class Compiled:
     """The same work in calls of compiled functions, which are replayed."""
 

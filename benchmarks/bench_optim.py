@@ -73,3 +73,17 @@ class Clipping:
 
     def time_value(self) -> None:
         fg.nn.utils.clip_grad_value_(self.parameters, 1.0)
+
+
+class Unscaling:
+    """Gradients of 200 parameters without the scale of their loss, and whether they are finite."""
+
+    def setup(self) -> None:
+        self.scaler = fg.amp.GradScaler("cpu", init_scale=1.0)
+        self.optimizer = fg.optim.SGD(parameters("small"))
+        self.scaler.scale(fg.ones(1))
+        self.time_unscale()
+
+    def time_unscale(self) -> None:
+        self.scaler.unscale_(self.optimizer)
+        self.scaler.update()

@@ -9,6 +9,8 @@ FASTGRAD_NUM_THREADS=<number>
     On how many threads kernels over many elements run; by default on as many as there are cores.
 FASTGRAD_CUDA_SYNC=1
     Wait after each launch on a GPU, so that what goes wrong is raised where it does.
+FASTGRAD_PROGRESS_THREAD=0
+    Without the thread that makes progress with calls between processes while a program computes.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from __future__ import annotations
 import os
 
 
-def _is_on(name: str) -> bool:
-    return os.environ.get(name, "0") not in ("", "0")
+def _is_on(name: str, default: str = "0") -> bool:
+    return os.environ.get(name, default) not in ("", "0")
 
 
 DEBUG: bool = _is_on("FASTGRAD_DEBUG")
 CUDA_SYNC: bool = _is_on("FASTGRAD_CUDA_SYNC")
+PROGRESS_THREAD: bool = _is_on("FASTGRAD_PROGRESS_THREAD", "1")
 CACHE: str | None = os.environ.get("FASTGRAD_CACHE") or None
 
 

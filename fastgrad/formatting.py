@@ -208,7 +208,7 @@ def format_tensor(
     dtype_name : str
         Name of the tensor's dtype, such as ``"float32"``. It is shown unless the values tell it.
     device : str
-        Shown unless it is ``"cpu"``.
+        Shown unless it is ``"cpu"``. On ``"meta"`` there are no values to show, and of `array` the shape alone counts.
     requires_grad : bool
         Shown for leaves, that is, without `grad_fn_name`.
     grad_fn_name : str, optional
@@ -233,13 +233,13 @@ def format_tensor(
     'tensor([], size=(0, 3))'
     """
     indent = len(prefix)
+    # No element of an empty tensor can tell its shape or whether it holds integers.
+    empty = array.size == 0 or device == "meta"
+    hides_shape = array.ndim != 1 if empty else _OPTIONS.edgeitems == 0
     suffixes = []
     if device != "cpu":
         suffixes.append(f"device='{device}'")
-    # No element of an empty tensor can tell its shape or whether it holds integers.
-    empty = array.size == 0
-    shape_is_hidden = array.ndim != 1 if empty else _OPTIONS.edgeitems == 0
-    if shape_is_hidden:
+    if hides_shape or device == "meta":
         suffixes.append(f"size={tuple(array.shape)}")
     told = ("int64", "bool", "complex128" if default_dtype == "float64" else "complex64")
     if dtype_name != default_dtype and (empty or dtype_name not in told):
@@ -249,7 +249,9 @@ def format_tensor(
     elif requires_grad:
         suffixes.append("requires_grad=True")
 
-    if empty:
+    if device == "meta":
+        text = "..."
+    elif empty:
         text = "[]"
     else:
         summarize = array.size > _OPTIONS.threshold

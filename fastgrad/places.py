@@ -21,6 +21,8 @@ NAMES = (
 ACCELERATOR = "cuda"
 """The kind of device that a number alone stands for."""
 _LIMIT = 1 << 63
+_N_KNOWN = 256
+"""How many devices of a kind are kept. More are never there, but may be named."""
 _NOTHING: Any = object()
 
 
@@ -58,7 +60,7 @@ class device:  # noqa: N801 - PyTorch's name
     type: str
     index: int | None
 
-    def __new__(cls, type: Any = _NOTHING, index: int | None = None, **named: Any) -> Self:  # noqa: D102
+    def __new__(cls, type: Any = _NOTHING, index: int | None = None, **named: Any) -> device:  # noqa: D102
         if named:  # PyTorch's name of the only argument
             if list(named) != ["device"] or type is not _NOTHING or index is not None:
                 raise TypeError(_FORMS.format(", ".join(named)))
@@ -89,10 +91,7 @@ class device:  # noqa: N801 - PyTorch's name
         if name not in NAMES and name not in devices.NAMES:
             known = ", ".join(dict.fromkeys((*NAMES, *devices.NAMES)))
             raise RuntimeError(f"Expected one of {known} device type at start of device string: {name}")
-        self = object.__new__(cls)
-        _set(self, "type", name)
-        _set(self, "index", int(number) if number else index)
-        return self
+        return _kept(name, int(number) if number else index)
 
     def __init_subclass__(cls) -> None:
         raise TypeError("type 'fastgrad.device' is not an acceptable base type")
@@ -146,6 +145,21 @@ class device:  # noqa: N801 - PyTorch's name
 
     def __reduce__(self) -> Any:
         return (device, (self.type, self.index))
+
+
+_known: dict[tuple[str, int | None], device] = {}
+
+
+def _kept(name: str, index: int | None) -> device:
+    """The device of a kind; one object for each, so that calls which name it anew look alike to plans."""
+    found = _known.get((name, index))
+    if found is None:
+        found = object.__new__(device)
+        _set(found, "type", name)
+        _set(found, "index", index)
+        if index is None or index < _N_KNOWN:
+            found = _known.setdefault((name, index), found)
+    return found
 
 
 _FORMS = (
@@ -273,11 +287,23 @@ def carry_over(chosen: tuple[Any, ...]) -> None:
     devices.set_current(ACCELERATOR, current)
 
 
-_plain: dict[str, device] = {}  # devices without an index
+_named: dict[str, device] = {}
+
+
+class _DeviceAt(dict[int, device]):
+    """Devices by their columns of the kernel table."""
+
+    def __missing__(self, column: int) -> device:
+        self[column] = found = as_device(devices.name_of(column))
+        return found
+
+
+device_at = _DeviceAt()
+devices.tell(lambda column: device_at.pop(column, None))
 
 
 def as_device(where: Any, name: str = "") -> device:
-    """The device that a program names; the same object for the same name without an index.
+    """The device that a program names.
 
     Raises
     ------
@@ -287,11 +313,11 @@ def as_device(where: Any, name: str = "") -> device:
     if isinstance(where, device):
         return where
     if isinstance(where, str):
-        found = _plain.get(where)
+        found = _named.get(where)
         if found is None:
             found = device(where)
-            if found.index is None:
-                _plain[where] = found
+            if found.index is None or found.index < _N_KNOWN:
+                _named[where] = found
         return found
     if not isinstance(where, int) or isinstance(where, bool):
         raise TypeError(

@@ -40,8 +40,9 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, UNIFORM
+from fastgrad.native.contracts.limits import META
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host import devices
+from fastgrad.native.host import call_numbers, devices
 from fastgrad.ops.call import float_bits
 from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
@@ -82,6 +83,10 @@ class Generator:
 
     def __init__(self, device: Any = "cpu") -> None:
         where = as_device(device, "Generator")
+        if where.type == "meta":
+            raise RuntimeError(
+                "Generator(): the META device has no random numbers; use one of another device there"
+            )
         if where.code and where.index is None:  # one of several: the current one
             where = as_device(devices.name_of(where.code))
         self._device = where
@@ -189,6 +194,7 @@ runtime_set_object("generator_states", default_generator._state)  # which ops dr
 
 
 _generators: dict[int, Generator] = {}
+call_numbers.states.append(default_generator._state)
 _seed_of_devices: list[int] = []
 
 
@@ -198,9 +204,11 @@ def generator_of(where: int) -> Generator:
         return default_generator
     found = _generators.get(where)
     if found is None:
-        made = Generator(devices.name_of(where))
+        made = Generator(devices.name_of(where) if where != META else "cpu")
         made.manual_seed(_seed_of_devices[0]) if _seed_of_devices else made.seed()
         found = _generators.setdefault(where, made)
+        if found is made:
+            call_numbers.states.append(found._state)
         runtime_set_object("generator_states", found._state, where)
     return found
 
@@ -247,17 +255,18 @@ def get_rng_state() -> Any:
 
 
 @contextlib.contextmanager
-def numbers_from(place: tuple[int, int] | None) -> Iterator[None]:
-    """A block in which the default generator goes on from a seed and an offset; None leaves it alone."""
+def numbers_from(place: tuple[int, int] | None, where: int = 0) -> Iterator[None]:
+    """A block in which the default generator of a device goes on from a seed and an offset; None leaves it alone."""
     if place is None:
         yield
         return
-    before = default_generator._words()
-    default_generator._restart(*place)
+    generator = generator_of(where)
+    before = generator._words()
+    generator._restart(*place)
     try:
         yield
     finally:
-        default_generator._restart(*before)
+        generator._restart(*before)
 
 
 def numbers_now() -> tuple[int, int]:
@@ -464,6 +473,8 @@ def fill(
         raise TypeError(
             f"{_NAMES[which]}: expected generator to be a Generator, but got {type(generator).__name__}"
         )
+    elif where == META:
+        generator = generator_of(where)  # nothing is drawn
     elif generator._device.code != where:
         raise _other_device(devices.name_of(where), generator)
     try:

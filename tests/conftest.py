@@ -76,6 +76,7 @@ def runtime() -> ModuleType | None:
     gc.freeze()
     smallest_parts()
     compiled_passes()
+    recorded_rules()
     return fastgrad
 
 
@@ -87,6 +88,16 @@ def smallest_parts() -> None:
 
         runtime_set("part_work", 1)
         fastgrad.set_num_threads(5)
+
+
+def recorded_rules() -> None:
+    """Make the programs of recorded passes, whose numbers stay, as no test shall be the first to need one."""
+    from fastgrad.native.host.tables import OPS
+    from fastgrad.ops.recorded import trace_recorded
+
+    for op in OPS:
+        for k in op.rules:
+            trace_recorded(op, k)
 
 
 def compiled_passes() -> None:

@@ -11,7 +11,7 @@ from cuda_simulator import run as run_simulated
 from cuda_simulator import words_of
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT16, FLOAT32, HALVES
+from fastgrad.native.contracts.element_types import COMPLEX, DTYPES, FLOAT16, FLOAT32, HALVES, real_of
 from fastgrad.ops.kernel_table import KERNELS
 
 ROWS = {kernel.name: kernel for kernel in KERNELS}
@@ -76,6 +76,9 @@ def agree(
             unit = functools.partial(unit_of_half, dtype=dtype)
             close(got, expected, min(ulps, 1), f"{name} {DTYPES[dtype]} {key}", of_largest, unit)
             continue
+        if expected.dtype.kind == "c":
+            close_complex(got, expected, ulps, f"{name} {DTYPES[dtype]} {key}")
+            continue
         if expected.dtype.kind != "f":
             np.testing.assert_array_equal(got, expected, err_msg=f"{name} {DTYPES[dtype]} {key}")
             continue
@@ -94,6 +97,21 @@ def close(
     assert off.size == 0 or off.max() <= ulps, f"{what}: {off.max():.1f} ulp"
 
 
+def close_complex(got: np.ndarray, expected: np.ndarray, ulps: float, what: str) -> None:
+    """Of finite numbers the distance counts; parts of others are infinite or NaN where they should be."""
+    finite = np.isfinite(expected)
+    for part in (np.real, np.imag):
+        with np.errstate(all="ignore"):
+            mine, theirs = part(got[~finite]), part(expected[~finite])
+            np.testing.assert_array_equal(np.isnan(mine), np.isnan(theirs), err_msg=what)
+            infinite = np.isinf(theirs)
+            np.testing.assert_array_equal(mine[infinite], theirs[infinite], err_msg=what)
+    assert np.isfinite(got[finite]).all(), what
+    unit = np.spacing(np.maximum(np.abs(expected[finite]), np.finfo(expected.dtype).tiny))
+    off = np.abs(got[finite].astype(np.complex128) - expected[finite]) / unit
+    assert off.size == 0 or off.max() <= ulps, f"{what}: {off.max():.1f} ulp"
+
+
 def numbers(rng: np.random.Generator, count: int, dtype: int) -> np.ndarray:
     """Numbers of any size, among them special ones."""
     if dtype in HALVES:
@@ -101,6 +119,9 @@ def numbers(rng: np.random.Generator, count: int, dtype: int) -> np.ndarray:
         found[: count // 8] *= np.float32(2.0**-18 if dtype == FLOAT16 else 2.0**-130)
         return stored(found, dtype)
     kind = np.dtype(DTYPES[dtype])
+    if dtype in COMPLEX:  # so that special numbers are beside usual and other special ones
+        parts = [numbers(rng, count, real_of(dtype)) for _ in range(2)]
+        return np.stack(parts, -1).view(kind)[:, 0]
     if kind == np.bool_:
         return rng.random(count) < 0.5
     if kind.kind in "iu":

@@ -15,15 +15,28 @@ from fastgrad.kernels.cuda import device
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.kernels.keys import cells_of, globals_read
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, DIVISORS, STEPPED, TILE
+from fastgrad.native.contracts.cuda import (
+    COUNTING_TURN,
+    COUNTS_BEFORE,
+    DIVIDED,
+    DIVISOR_SHIFT,
+    DIVISORS,
+    MANY,
+    MANY_HEAD,
+    MANY_PARAMETERS,
+    MOST_CHUNKS,
+    STEPPED,
+    SUMMING_TURN,
+    SUMS_AFTER,
+    TILE,
+)
 from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frames.multi_tensor import GROUP
 
 TARGET = device.simulated()
+AT_ADDRESSES, AT_COUNTED = GROUP.place("tensors"), GROUP.place("counted")
 PATIENCE = 120  # seconds after which threads that wait for each other wait in vain
-_TOGETHER = {
-    device.barrier, device.barrier_any, device.warp_barrier, device.ballot, device.shuffle_xor, device.shuffle_up,
-    device.shuffle_from,
-}  # fmt: skip
+_TOGETHER = {device.barrier, device.barrier_any, device.exchanged}
 
 
 class Team:
@@ -112,6 +125,9 @@ def run(kernel, dtype: int, form: int, words, threads: int) -> None:
     frame = kernel.frame(form)
     seen = view(frame, body.kind, body.repeats)
     taken = [np.int64(w) for w in words[: seen.n_words]]
+    if body.kind == MANY:
+        run_many(body, seen, [words])
+        return
     if body.kind == DIVIDED:
         rank, sizes = words[frame.place("rank")], frame.place("sizes")
         extents = [int(words[sizes + d]) if d < rank else 1 for d in range(DIVISORS)]
@@ -127,6 +143,36 @@ def run(kernel, dtype: int, form: int, words, threads: int) -> None:
         f = seen.read(taken + step)
         for block in range(blocks):
             run_block(function, f, block, body.threads, blocks)
+
+
+def run_many(body, seen, groups) -> None:
+    """Launch a kernel over the frames of some groups, whose words are given, as `native.cuda.many` does."""
+    function, n_words = TARGET.made(body.run), seen.n_words
+    chunk = max(-(-sum(words[0] for words in groups) // (MOST_CHUNKS * body.per_block)), 1) * body.per_block
+    before = 0
+    per_launch = (MANY_PARAMETERS - n_words - MANY_HEAD.words) // (2 + body.moved)
+    parts = [groups[k : k + per_launch] for k in range(0, len(groups), per_launch)]
+    for part in parts:
+        head, table, chunks = list(part[0][:n_words]), [], 0
+        for words in part:
+            chunks += max(-(-words[0] // chunk), 1)
+            table += [chunks, words[0], *words[AT_ADDRESSES : AT_ADDRESSES + body.moved]]
+        turns = [(chunk, chunks, before)]
+        if body.turns & COUNTS_BEFORE and chunks > len(part) and not head[AT_COUNTED]:
+            turns.insert(0, (COUNTING_TURN, 1, before))
+        before += chunks
+        if body.turns & SUMS_AFTER and part is parts[-1]:
+            turns.append((SUMMING_TURN, 1, before))
+        for turn, blocks, earlier in turns:
+            launch_with_table(function, seen, body.threads, head, (len(part), turn, earlier), table, blocks)
+            head[AT_COUNTED] = 1 if turn == COUNTING_TURN else head[AT_COUNTED]
+
+
+def launch_with_table(function, seen, threads, words, head, table, blocks) -> None:
+    """Run the blocks of a launch over many frames."""
+    f = seen.read([*map(np.int64, (*words, *head)), tuple(map(np.int64, table))])
+    for block in range(blocks):
+        run_block(function, f, block, threads, blocks)
 
 
 def factor(item, frame: Frame, words) -> int:

@@ -3,9 +3,12 @@
     python tools/compare_models.py                    # every piece of work, on one thread
     python tools/compare_models.py cnn gpt adam_small
     python tools/compare_models.py --threads default lstm  # as many threads as each library takes by itself
+    python tools/compare_models.py --beside torch,torch.compile,jax cnn gpt lstm
 
-The two libraries take turns in one process; what is printed is the median time of each and the median of the ratios
-of neighbouring rounds, so that a busy machine cancels out. `examples/models.py` is read once for each library.
+They take turns in one process; what is printed is the median time of each and, for those beside fastgrad, the
+median of the ratios of neighbouring rounds to fastgrad and to its compiled steps, so that a busy machine cancels out.
+`examples/models.py` is read once for each library; `models_in_jax.py` has the networks for JAX, whose own threads are
+not counted: run it on as many cores (`taskset -c 0`).
 """
 
 from __future__ import annotations
@@ -37,15 +40,19 @@ Step = Callable[[], Any]
 MODELS = Path(__file__).parent.parent / "examples" / "models.py"
 
 
+def written_for(name: str, path: Path) -> types.ModuleType:
+    """A module of programs for fastgrad, read as if it were written for library `name`."""
+    found = types.ModuleType(f"{path.stem}_for_{name}")
+    found.__file__ = str(path)
+    sys.modules[found.__name__] = found
+    text = path.read_text(encoding="utf-8").replace("fastgrad", name)
+    exec(compile(text, str(path), "exec"), found.__dict__)
+    return found
+
+
 def models_of(name: str) -> types.ModuleType:
     """The examples' networks, written for library `name`."""
-    found = types.ModuleType(f"models_for_{name}")
-    sys.modules[found.__name__] = found
-    exec(
-        compile(MODELS.read_text(encoding="utf-8").replace("fastgrad", name), str(MODELS), "exec"),
-        found.__dict__,
-    )
-    return found
+    return written_for(name, MODELS)
 
 
 def copied(lib: Any, model: Any, weights: dict[str, np.ndarray] | None) -> dict[str, np.ndarray]:
@@ -57,6 +64,7 @@ def copied(lib: Any, model: Any, weights: dict[str, np.ndarray] | None) -> dict[
 
 
 WEIGHTS: dict[str, dict[str, np.ndarray]] = {}
+DATA: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
 
 def training(
@@ -64,6 +72,7 @@ def training(
 ) -> Step:
     """One step of training a classifier."""
     WEIGHTS[name] = copied(lib, model, WEIGHTS.get(name))
+    DATA[name] = inputs, targets
     x, y = lib.tensor(inputs), lib.tensor(targets)
     functional = lib.nn.functional
 
@@ -176,6 +185,32 @@ WORK: dict[str, Callable[[Any], Step]] = {
 }
 
 
+def beside_torch(name: str) -> Step:
+    """As PyTorch runs it."""
+    return WORK[name](importlib.import_module("torch"))
+
+
+def beside_torch_compile(name: str) -> Step:
+    """The whole step by `torch.compile`."""
+    return importlib.import_module("torch").compile(beside_torch(name))
+
+
+def beside_jax(name: str) -> Step:
+    """The whole step by `jax.jit`, with the weights and the data of the others; of the networks alone."""
+    models = importlib.import_module("models_in_jax")
+    if not hasattr(models, name):
+        sys.exit(f"{name} is not written in JAX: leave it out, or jax")
+    decay = 0.01 if name == "gpt" else 0.0
+    return models.training(getattr(models, name), WEIGHTS[name], *DATA[name], decay)
+
+
+BESIDE: dict[str, Callable[[str], Step]] = {
+    "torch": beside_torch,
+    "torch.compile": beside_torch_compile,
+    "jax": beside_jax,
+}
+
+
 def seconds(step: Step, at_least: float) -> float:
     """The mean time of a call over calls that take this long together."""
     n, start = 0, time.perf_counter()
@@ -191,6 +226,7 @@ def main() -> None:
     """Print a row for each piece of work."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("work", nargs="*", metavar="WORK", help=f"of {', '.join(WORK)}; all without any")
+    parser.add_argument("--beside", default="torch", help=f"of {', '.join(BESIDE)}, with commas")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.3, help="length of a round of one library")
     parser.add_argument(
@@ -199,24 +235,28 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := set(given.work) - set(WORK):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(WORK)}")
-    libraries = [importlib.import_module(name) for name in ("fastgrad", "torch")]
+    beside = given.beside.split(",")
+    if unknown := set(beside) - set(BESIDE):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BESIDE)}")
+    fastgrad, torch = (importlib.import_module(name) for name in ("fastgrad", "torch"))
     if THREADS != "default":
-        libraries[1].set_num_threads(int(THREADS))
-    print(", ".join(f"{lib.__name__}: {lib.get_num_threads()} threads" for lib in libraries))
-    print(
-        f"{'work':12} {'fastgrad us':>12} {'compiled us':>12} {'torch us':>12} {'torch / fastgrad':>17} "
-        f"{'torch / compiled':>17}"
-    )
+        torch.set_num_threads(int(THREADS))
+    print(f"fastgrad: {fastgrad.get_num_threads()} threads, torch: {torch.get_num_threads()} threads")
+    columns = ["fastgrad", "compiled", *beside]
+    ratios = [(other, own) for other in beside for own in columns[:2]]
+    print(f"{'work':12}", *(f"{c + ' us':>16}" for c in columns), *(f"{f'{a} / {b}':>25}" for a, b in ratios))
     for name in given.work or WORK:
-        own, theirs = (WORK[name](lib) for lib in libraries)
-        steps = [own, libraries[0].compile(WORK[name](libraries[0])), theirs]
-        for step in steps * 4:
+        steps = {"fastgrad": WORK[name](fastgrad), "compiled": fastgrad.compile(WORK[name](fastgrad))}
+        steps.update((other, BESIDE[other](name)) for other in beside)
+        for step in [*steps.values()] * 4:
             step()
-        rounds = [[seconds(step, given.seconds) * 1e6 for step in steps] for _ in range(given.rounds)]
-        times = [statistics.median(r[k] for r in rounds) for k in range(3)]
-        ratios = [statistics.median(r[2] / r[k] for r in rounds) for k in range(2)]
+        rounds = [
+            {c: seconds(step, given.seconds) * 1e6 for c, step in steps.items()} for _ in range(given.rounds)
+        ]
         print(
-            f"{name:12} {times[0]:12.1f} {times[1]:12.1f} {times[2]:12.1f} {ratios[0]:17.2f} {ratios[1]:17.2f}",
+            f"{name:12}",
+            *(f"{statistics.median(r[c] for r in rounds):16.1f}" for c in columns),
+            *(f"{statistics.median(r[a] / r[b] for r in rounds):25.2f}" for a, b in ratios),
             flush=True,
         )
 

@@ -197,15 +197,15 @@ def _normal_far(a: str) -> Any:
     return (mp.mpf(a) - 4) / (mp.mpf(a) + 4)
 
 
-def arc_tail(arc: Function) -> Function:
-    """``(arc(x) / x - 1) / z`` where ``z = x**2``."""
+def odd_tail(odd: Function) -> Function:
+    """``(odd(x) / x - 1) / z`` where ``z = x**2``."""
 
     def tail(z: Any) -> Any:
         x = mp.sqrt(z)
         return (
-            (arc(x) / x - 1) / z
+            (odd(x) / x - 1) / z
             if z > 1e-12
-            else mp.diff(lambda v: arc(mp.sqrt(v)) / mp.sqrt(v), mp.mpf("1e-8"))
+            else mp.diff(lambda v: odd(mp.sqrt(v)) / mp.sqrt(v), mp.mpf("1e-8"))
         )
 
     return tail
@@ -355,6 +355,9 @@ ERFC_LOW = mp.mpf("-1.11") / mp.mpf("2.89")  # (a - 2) / (a + 2) for a = 0.89
 FITS = {
     "EXP_TAIL f32": Fit(F32, expm1_tail, lambda r: r * r / mp.exp(r) + TINY_32, 4, -LN2_HALF, LN2_HALF),
     "EXP_TAIL f64": Fit(F64, expm1_tail, lambda r: r * r / mp.exp(r) + TINY_64, 9, -LN2_HALF, LN2_HALF),
+    "TANH_TAIL_32": Fit(
+        F32, odd_tail(mp.tanh), lambda z: z / (1 + z * odd_tail(mp.tanh)(z)), 7, 0, mp.mpf("1.05") ** 2
+    ),
     "LOG_TAIL_32": Fit(
         F32,
         log1p_tail,
@@ -376,8 +379,8 @@ FITS = {
     "ERF_LARGE_64": Fit(F64, erfc_scaled, _erfc_scaled_weight, 13, ERFC_LOW, mp.mpf(1) / 2),
     "NORMAL_TAIL f32": Fit(F32, normal_tail, lambda t: 1 / normal_tail(t), 9, -1, _normal_far("14.375")),
     "NORMAL_TAIL f64": Fit(F64, normal_tail, lambda t: 1 / normal_tail(t), 22, -1, _normal_far("38.6")),
-    "ATAN_TAIL": Fit(F64, arc_tail(mp.atan), lambda z: z + mp.mpf(10) ** -6, 10, 0, "0.172"),
-    "ASIN_TAIL": Fit(F64, arc_tail(mp.asin), lambda z: z + mp.mpf(10) ** -6, 11, 0, "0.25"),
+    "ATAN_TAIL": Fit(F64, odd_tail(mp.atan), lambda z: z + mp.mpf(10) ** -6, 10, 0, "0.172"),
+    "ASIN_TAIL": Fit(F64, odd_tail(mp.asin), lambda z: z + mp.mpf(10) ** -6, 11, 0, "0.25"),
     "ERFCX": Fit(F64, erfcx_ratio, lambda t: 1, 24, -1, "0.9999"),
     "ERF_INVERSE_NEAR": erf_inverse_fit(22, "0", "6.2501", "3.125", "w"),
     "ERF_INVERSE_MIDDLE": erf_inverse_fit(18, "2.4999", "4.0001", "3.25", "s"),

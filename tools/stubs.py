@@ -17,6 +17,7 @@ from typing import Any
 import fastgrad as fg
 from fastgrad.functions.argument_names import names_of
 from fastgrad.functions.public import METHODS, PACKAGE
+from fastgrad.native.build.loader import Planned
 
 ROOT = Path(__file__).parent.parent / "fastgrad"
 HEAD = '''"""Written by tools/stubs.py."""
@@ -322,17 +323,21 @@ def _own(module: types.ModuleType, name: str) -> Any:
     return fg.overrides.original(getattr(module, name, None))
 
 
+def _is_function(found: Any) -> bool:
+    return inspect.isfunction(found) or isinstance(found, Planned)
+
+
 def _declare_others(stub: Stub, module: types.ModuleType, names: Iterable[str]) -> None:
     """What a module offers besides functions: classes, dtypes, constants, modules."""
     for name in names:
         found = _own(module, name)
         if isinstance(found, types.ModuleType):
             stub.lines.append(f"from {module.__name__} import {name} as {name}")
-        elif inspect.isfunction(found) and _own(sys.modules[found.__module__], name) is not found:
+        elif _is_function(found) and _own(sys.modules[found.__module__], name) is not found:
             stub.function(name, found)  # a method as a function
         elif isinstance(found, type) and found.__module__ == module.__name__:  # made at run time
             stub.lines.append(f"class {name}(_Tensor): ...")
-        elif isinstance(found, type) or inspect.isfunction(found):
+        elif isinstance(found, type) or _is_function(found):
             stub.lines.append(f"from {found.__module__} import {found.__name__} as {name}")
         elif type(found).__module__ == "builtins":
             kind = "None" if found is None else type(found).__name__
@@ -361,9 +366,7 @@ def functions(module: types.ModuleType) -> str:
     """That of a module of functions."""
     stub = Stub()
     names = sorted(module.__all__)
-    plain = [
-        n for n in names if inspect.isfunction(_own(module, n)) or type(_own(module, n)).__name__ == "Planned"
-    ]
+    plain = [n for n in names if _is_function(_own(module, n))]
     _declare_others(stub, module, [n for n in names if n not in plain])
     for name in plain:
         stub.function(name, _own(module, name))
@@ -426,7 +429,7 @@ def tensor() -> str:
             stub.lines.append(f"    def {name}{rest}: ...")
     for name in sorted(n for n in dir(fg.Tensor) if not n.startswith("__")):
         found = fg.overrides.original(inspect.getattr_static(fg.Tensor, name))
-        if name in METHODS or inspect.isfunction(found):
+        if name in METHODS or _is_function(found):
             stub.function(name, METHODS.get(name, found), method=True, indent="    ")
         else:
             kind = _PROPERTIES.get(name, "_Any")

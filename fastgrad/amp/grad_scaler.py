@@ -10,11 +10,12 @@ import math
 import warnings
 from typing import Any
 
-from fastgrad.autograd.modes import no_grad
 from fastgrad.cuda import gpus
 from fastgrad.dtypes import float16, float32
 from fastgrad.functions import creation
+from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.ops.optim import unscale
 
 
 class _State(enum.Enum):
@@ -130,19 +131,18 @@ class GradScaler:
 
     def _unscale(self, optimizer: Any) -> bool:
         """Divide gradients; whether one is infinite or NaN, which is asked once for each device."""
-        finite: dict[str, Any] = {}
-        inverse = 1.0 / self._scale if self._scale else math.inf
-        with no_grad():
-            for group in optimizer.param_groups:
-                for p in group["params"]:
-                    if p.grad is None:
-                        continue
-                    if p.grad.dtype is float16:
-                        raise ValueError("Attempting to unscale FP16 gradients.")
-                    where, own = str(p.grad.device), p.grad.isfinite().all()
-                    finite[where] = finite[where] & own if where in finite else own
-                    p.grad.mul_(inverse)
-        return not all(bool(fits) for fits in finite.values())
+        found: dict[Any, Any] = {}  # on each device
+        tensors: list[Any] = []
+        for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+            grad = p.grad
+            if grad.dtype is float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            if grad.device not in found:
+                found[grad.device] = creation.zeros((), dtype=float32, device=grad.device)
+            tensors += [view_as_real(grad.detach()) if grad.is_complex() else grad, found[grad.device]]
+        if tensors:
+            unscale(tensors, _rounded(1.0 / self._scale) if self._scale else math.inf)
+        return any(bool(flag) for flag in found.values())
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the optimizer's `step`, with gradients divided by the factor, unless one of them is infinite or NaN.

@@ -1,6 +1,7 @@
 """Automatic differentiation: passes, modes, hooks, nodes."""
 
-from fastgrad.autograd import _functions, function, graph, segments  # noqa: F401 - `_functions` is found here
+# `_functions` is found here
+from fastgrad.autograd import _functions, function, graph, segment_derivatives, segments  # noqa: F401
 from fastgrad.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

@@ -30,8 +30,9 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.records import NODE
 from fastgrad.native.host import devices
 from fastgrad.native.host.hook_calls import call_callbacks, queue_in_replay
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.call import invoke
+from fastgrad.ops.recorded import trace_recorded
 
 
 class _Filtered(threading.local):
@@ -542,6 +543,10 @@ def _apply_rules(task: int, node: Any, grads: tuple[Any, ...]) -> tuple[Any, ...
     return tuple(results)
 
 
+def _trace_rule(op: int, k: int) -> None:
+    trace_recorded(OPS[op], k)
+
+
 def _pass_failed(node: Any, status: int, facts: tuple[Any, ...], noted: tuple[int, ...]) -> None:
     operands, ints = noted_call(noted)
     raise_status(status, NO_NAME if node is None else node.name(), operands, ints, facts)
@@ -550,4 +555,5 @@ def _pass_failed(node: Any, status: int, facts: tuple[Any, ...], noted: tuple[in
 runtime_set_object("edge_type", GradientEdge)
 runtime_set_object("run_callbacks", _run_callbacks)
 runtime_set_object("apply_rules", _apply_rules)
+runtime_set_object("trace_rule", _trace_rule)
 runtime_set_object("pass_failed", _pass_failed)

@@ -239,6 +239,10 @@ class Function(metaclass=_FunctionMeta):
     tensor([1., 1.])
     """
 
+    makes_passes = False
+    """Whether its backward makes a pass that may reach anything: then no tape calls it by itself."""
+    _only_launches: bool | None = None
+    """True for functions of the library that do nothing in Python but launch: a tape records the launches."""
     _backward_cls: type[BackwardFunction]
     generate_vmap_rule = False
     _compiled_autograd_should_lift = True
@@ -387,7 +391,7 @@ def _arguments(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
 
 
 def _apply_with_setup(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    if rt.capturing() and recording_tape() is not None:
+    if rt.capturing() and not cls._only_launches and recording_tape() is not None:
         from fastgrad.autograd.segments import record_function
 
         return record_function(cls, args)
@@ -502,6 +506,7 @@ def check_gradients(ctx: BackwardFunction, result: Any) -> None:
 for _callback in (finish_function, save_others, check_gradients):
     runtime_set_object(_callback.__name__, _callback)
 runtime_set_object("backward_name", "backward")
+runtime_set_object("only_launches_name", "_only_launches")
 runtime_set("function_op", CustomFunction.id)
 
 

@@ -190,8 +190,13 @@ def native_hook(
     hook = object.__new__(NativeHook)
     rt.set_up_native_hook(hook, function, kept, settings)
     about = {name: getattr(function, name) for name in ("__name__", "__qualname__", "__module__", "__doc__")}
-    hook.__dict__.update(about, __wrapped__=function, _given_state=state)
+    hook.__dict__.update(about, __wrapped__=function, _given_state=state, _state=kept)
     return hook
+
+
+def state_of(hook: Any) -> Any:
+    """The state of a native hook as a tensor; None of one without, and of other hooks."""
+    return hook.__dict__.get("_state") if isinstance(hook, NativeHook) else None
 
 
 def _plain(what: str, function: Any) -> FunctionType:

@@ -1,4 +1,8 @@
-"""A node applied in Python: its op's rules on tensors, so that what they compute can be differentiated again."""
+"""A node applied in Python: its op's rules on tensors, so that what they compute can be differentiated again.
+
+This is for nodes that are called by themselves, and for what compiled code leaves: see Note [Recorded derivatives] in
+`native.backward.derivatives`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,12 @@ from fastgrad.native.contracts.flags import IN_VIEW, PACKED, POST_HOOKS, SAVED_F
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS
 from fastgrad.native.contracts.ops import EVERY_GRADIENT
 from fastgrad.native.contracts.records import NODE, TENSOR
+from fastgrad.native.host.saved_calls import number_of
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.call import invoke
 from fastgrad.ops.complex_numbers import conj
-from fastgrad.ops.registry import Op, Recorded
-from fastgrad.ops.rules import argument, parameters
+from fastgrad.ops.registry import Op
+from fastgrad.ops.rules import Recorded, argument, parameters
 from fastgrad.ops.shape import copy_slices
 
 _OP, _N_IN, _N_OUT, _FLAGS = (NODE.fields[n][0] for n in ("op", "n_in", "n_out", "flags"))
@@ -178,7 +183,7 @@ def _saved(node: Any, place: int) -> Any:
     if place < SAVED_INPUTS:
         value = saved_value(node, place, place)
         number = value is not None and rt.field(value, _TENSOR_FLAGS) & WRAPPED_NUMBER
-        return value.item() if number else value
+        return number_of(value) if number else value
     value, number = saved_value(node, place), place - SAVED_INPUTS
     recorded = value is not None and value.dtype.inexact and number < rt.node_field(node, _N_OUT)
     return rt.attach_output(node, number, value) if recorded else value

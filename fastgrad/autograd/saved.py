@@ -381,7 +381,7 @@ def keep(tensor: Any) -> Callable[[], Any]:
         requires_grad = tensor.requires_grad
 
         def give() -> Any:
-            return _as_tensor(unpack(value)).detach().requires_grad_(requires_grad)
+            return _as_tensor(call_unpack(unpack, value)).detach().requires_grad_(requires_grad)
     else:
         version = rt.version(tensor)
 

@@ -9,13 +9,15 @@ backward call at its place differentiates that: with the contexts, hooks and cou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from fastgrad.autograd.boundary import boundary
 from fastgrad.autograd.function import Function, apply_directly
 from fastgrad.autograd.modes import enable_grad
+from fastgrad.autograd.segment_inputs import Changed, Input, nodes_behind, roots, same_versions, twin
+from fastgrad.autograd.segment_saving import Ended, hooks_in_force
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import (
     CREATE_GRAPH,
@@ -25,72 +27,32 @@ from fastgrad.native.contracts.flags import (
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
     RETAINS_GRAD,
-    SAVED_HOOKS,
 )
-from fastgrad.native.contracts.records import NODE, TENSOR
+from fastgrad.native.contracts.records import INPUT_HOLE, NODE, PLAIN_HOLE, TENSOR
+from fastgrad.native.host.call_arguments import Hole, builder, is_like, mapped, parts, quick
 from fastgrad.native.host.hook_calls import (
-    Hole,
+    OWN_CAPTURE,
     Lying,
     PythonCall,
     append,
-    builder,
-    is_like,
+    bring,
     landed,
-    mapped,
     name_of,
-    parts,
     paused,
     recording_tape,
     state,
 )
+from fastgrad.native.host.saved_calls import UnrehearsableError
 
 _VARIABLE = NODE.fields["variable"][0]
 _NODE = TENSOR.fields["node"][0]
+_STORAGE = TENSOR.fields["storage"][0]
 _SCALARS = (int, float, str, bytes, type(None))
 _LEAF_HOOKED = LEAF_HOOKS | LEAF_POST_HOOKS | RETAINS_GRAD
+derivatives: list[Callable[..., Any]] = []
+"""What differentiates the graph of a segment with a graph while a tape records: of `segment_derivatives`."""
 INPUT, CONSTANT, PLAIN, OUTPUT = range(4)
 """What is in the result of a call: a tensor that it got, no tensor, one without history, one with a history."""
-
-
-class _Input:
-    """A tensor that a call got.
-
-    Attributes
-    ----------
-    tensor : Tensor
-        During the capture; None afterwards, unless the call gets the same one in each replay.
-    """
-
-    def __init__(self, tensor: Any, is_same: bool) -> None:
-        self.tensor = tensor
-        self.wants = bool(tensor.requires_grad)
-        self.is_same = is_same and not self.wants
-        self.version = rt.version(tensor)
-        self.node = rt.field(tensor, _NODE)
-        self.lying: Lying | None = None if self.is_same else Lying(rt.where_it_lies(tensor))
-
-    def settle(self) -> None:
-        """Let go of the tensor of the capture."""
-        if self.lying is not None:
-            self.tensor = None
-
-    def maker(self, tape: Any) -> Callable[[], Any]:
-        """What gives what the call gets in a replay."""
-        lying = self.lying
-        if lying is None:
-            tensor = self.tensor
-            return lambda: tensor
-        if lying.is_shared and lying.bound:
-            return partial(rt.tape_input if self.wants else rt.tape_tensor, *lying.bound)
-        if not self.wants:
-            return lying.given
-        return lambda: behind_boundary([lying.given().requires_grad_()])[0]
-
-
-def behind_boundary(tensors: list[Any]) -> list[Any]:
-    """Tensors as inputs of a segment: those that require gradients behind a boundary of the graph, each its own."""
-    with enable_grad():
-        return [boundary((t,))[1][0] if t.requires_grad else t for t in tensors]
 
 
 class Segment(PythonCall):
@@ -104,10 +66,19 @@ class Segment(PythonCall):
     """
 
     sees_changes = True
+    may_only_look = True
+    """Whether a replay has nothing to bring anywhere if it returned None."""
+    is_first = True
+    """Whether nothing else than its inputs leads into its graph."""
+    flags = 0
+    """Those of a pass through its graph."""
+    may_replace = False
+    """Whether it may return something else than what it got in replays, where it returned that."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], tape: Any) -> None:
         super().__init__(function)
-        self.inputs: list[_Input] = []
+        self.target = function
+        self.inputs: list[Input] = []
         numbers: dict[int, int] = {}
 
         def place(value: Any) -> Any:
@@ -117,16 +88,27 @@ class Segment(PythonCall):
                 return value
             if id(value) not in numbers:
                 numbers[id(value)] = len(self.inputs)
-                self.inputs.append(_Input(value, id(value) in tape.same))
+                self.inputs.append(Input(value, id(value) in tape.same))
             return Hole(numbers[id(value)])
 
         self.args = mapped(place, args)
-        self.seen = behind_boundary([x.tensor for x in self.inputs])
+        memory = [rt.field(x.tensor, _STORAGE) for x in self.inputs]
+        for x in self.inputs:
+            x.may_change = x.may_change and memory.count(rt.field(x.tensor, _STORAGE)) == 1
+        self.seen = [x.seen() for x in self.inputs]
+        self.ends = self.ends_of(self.seen, [x.may_change for x in self.inputs])
+        self._known = self.ends
         self.places: list[tuple[int, Any]] = []  # of what is in the result: what it is, and which or where
         self.is_recorded = False
         self.passes = False
         self.own: list[Any] = []
         self.outputs: list[Lying] = []
+        self.saving = hooks_in_force(self.diverged)
+        self.taken: Any = None
+
+    def functions(self) -> tuple[Any, ...]:
+        """What a replay calls."""
+        return (self.function, *self.saving.functions())
 
     def lying(self) -> Iterator[Lying]:
         """The places in memory that it knows."""
@@ -135,16 +117,39 @@ class Segment(PythonCall):
 
     def settle(self) -> None:
         """Let go of what belongs to the capture alone: the tape is bound."""
-        self.seen = []
+        self.seen, self.ends, self._known, self.taken = [], [], [], None
+        self.saving.settle()
         for x in self.inputs:
             x.settle()
 
     def call(self, seen: list[Any]) -> tuple[Any, Any]:
         """Call the function: what it returns, and the arguments that it got."""
         args = mapped(lambda v: seen[v.number] if isinstance(v, Hole) else v, self.args)
-        return self.function(*args), args
+        return self.target(*args), args
+
+    @staticmethod
+    def ends_of(seen: list[Any], changing: Iterable[bool]) -> list[Any]:
+        """What the call gets, as the history of what comes of it knows it: twins of what it may change in place."""
+        return [twin(t) if k else t for t, k in zip(seen, changing, strict=True)]
+
+    @property
+    def changed(self) -> list[int]:
+        """Which of its inputs it changes in place that have a history."""
+        return [k for k, x in enumerate(self.inputs) if x.changes]
 
     # --- the capture -------------------------------------------------------------------------------------------
+
+    def find_changes(self, tape: Any) -> None:
+        """Find which of its inputs the call has changed in place."""
+        for x in self.inputs:
+            is_changed = rt.version(x.tensor) != x.version
+            if rt.field(x.tensor, _NODE) != x.node or (x.wants and is_changed and not x.may_change):
+                tape.refuse(
+                    f"{name_of(self.function)} changes a tensor in place that it may not change, or twice"
+                )
+            elif is_changed and x.lying is not None:
+                x.lying.writes = True
+                x.changes = x.wants
 
     def is_touched(self, number: int, seen: list[Any]) -> bool:
         """Whether the call left hooks at what it got."""
@@ -155,11 +160,7 @@ class Segment(PythonCall):
         numbers = {id(t): k for k, t in enumerate(self.seen)}
         outputs: list[Any] = []
         given_back: set[int] = set()
-        for x in self.inputs:
-            if rt.field(x.tensor, _NODE) != x.node or (x.wants and rt.version(x.tensor) != x.version):
-                tape.refuse(f"{name_of(self.function)} changes a tensor in place that has a history")
-            elif x.lying is not None and not x.wants and rt.version(x.tensor) != x.version:
-                x.lying.writes = True
+        self.find_changes(tape)
 
         def take(value: Any) -> Any:
             if not isinstance(value, TensorBase):
@@ -170,7 +171,8 @@ class Segment(PythonCall):
             number = numbers.get(id(value))
             if number is not None:
                 given_back.add(number)
-                if not self.is_touched(number, self.seen):
+                kept = not self.may_replace and not self.is_touched(number, self.seen)
+                if kept or self.inputs[number].changes:
                     self.places.append((INPUT, number))
                     return self.inputs[number].tensor
             wants = bool(value.requires_grad)  # type: ignore[attr-defined]
@@ -184,24 +186,20 @@ class Segment(PythonCall):
             return fresh
 
         taken = mapped(take, result)
-        for number in range(len(self.inputs)):
-            if number not in given_back and self.is_touched(number, self.seen):
+        self.taken = mapped(lambda value: None if isinstance(value, TensorBase) else value, taken)
+        outputs += [self.seen[number] for number in self.changed]
+        for number, x in enumerate(self.inputs):
+            if number not in given_back and not x.changes and self.is_touched(number, self.seen):
                 tape.refuse(f"{name_of(self.function)} leaves hooks at a tensor that nothing reads behind it")
         return taken, outputs
 
     def find_own(self, outputs: list[Any], tape: Any) -> None:
         """Find the leaves of its own that the outputs depend on."""
-        ends = {id(t.grad_fn) for t in self.seen if t.requires_grad}
-        seen: dict[int, Any] = {}
-        todo = [t.grad_fn for t in outputs]
-        while todo:
-            node = todo.pop()
-            if node is None or id(node) in seen or id(node) in ends:
-                continue
-            seen[id(node)] = node
+        ends = {id(t.grad_fn) for t in self._known if t.requires_grad and not t.is_leaf}
+        known = set(map(id, self._known))
+        for node in nodes_behind(roots(outputs), ends):
             leaf = rt.node_variable(node) if rt.node_field(node, _VARIABLE) else None
-            if leaf is None:
-                todo += [following for following, _ in node.next_functions]
+            if leaf is None or id(leaf) in known:
                 continue
             self.own.append(leaf)
             if id(leaf) not in tape.same or rt.flags_of(leaf) & _LEAF_HOOKED:
@@ -210,33 +208,78 @@ class Segment(PythonCall):
                     "reach, or that has hooks"
                 )
 
+    def check_saved(self, outputs: list[Any]) -> None:
+        """Raise what its backward would if something that its graph has saved was changed since."""
+        for node in nodes_behind(roots(outputs), {id(t.grad_fn) for t in self._known if t.requires_grad}):
+            rt.check_saved(node)
+
+    def refuse_cycles(self, tape: Any) -> None:
+        """Refuse a call that uses what its inputs depend on: the pass of the capture would count that twice."""
+        known = [t.grad_fn for t in self._known if t.requires_grad and not t.is_leaf]
+        wanted = {*map(id, known), *(id(rt.gradient_node(t)) for t in (*self._known, *self.own) if t.is_leaf)}
+        behind = [following for node in known for following, _ in node.next_functions]
+        if any(id(node) in wanted for node in nodes_behind(behind)):
+            tape.refuse(f"{name_of(self.function)} uses a tensor by itself that what it gets depends on")
+
     # --- replays -----------------------------------------------------------------------------------------------
 
     def runner(self, tape: Any) -> Callable[[], None]:
         """What makes the call in replays: where it returned nothing, with a look at what it leaves."""
+        is_nothing = self.places == [(CONSTANT, None)] and not self.changed
+        only_looks = self.may_only_look and is_nothing and not self.saving.is_seen
+        if only_looks and (plan := self.quick_look()) is not None:
+            return partial(rt.call_quickly, tape, plan)
         makers = [x.maker(tape) for x in self.inputs]
         build = builder(self.args)
-        wants = [k for k, x in enumerate(self.inputs) if x.wants]
-        function = self.function
+        function, saving = self.target, self.saving
+
+        changing = [x.changes for x in self.inputs]
 
         def run() -> None:
             seen = [make() for make in makers]
+            ends = self.ends_of(seen, changing)
             args = build(seen)
-            self.bring(tape, seen, self.value(function(*args), args))
+            result = function(*args) if not saving.is_seen else saving.call(lambda: function(*args), tape)
+            self.bring(tape, seen, ends, self.value(result, args))
+
+        def run_to_end() -> None:
+            with contextlib.suppress(Ended):
+                run()
 
         def look() -> None:
             seen = [make() for make in makers]
-            if function(*build(seen)) is not None:
-                raise self.diverged("returned something else")
-            for k in wants:
-                if is_hooked(seen[k]):
-                    raise self.diverged("left other hooks")
+            self.check_look(function(*build(seen)), seen)
 
-        is_hooked = rt.is_hooked
-        only_looks = self.places == [(CONSTANT, None)] and not isinstance(self, KeywordPreHookSegment)
+        if saving.stops:
+            return run_to_end
         return look if only_looks else run
 
-    def bring(self, tape: Any, seen: list[Any], value: Any) -> None:
+    def check_look(self, result: Any, seen: list[Any]) -> None:
+        """Raise if a call that returned nothing, and left nothing, does so now."""
+        if result is not None:
+            raise self.diverged("returned something else")
+        if any(x.wants and rt.is_hooked(t) for x, t in zip(self.inputs, seen, strict=True)):
+            raise self.diverged("left other hooks")
+
+    def quick_look(self) -> tuple[Any, ...] | None:
+        """The plan of such a call for compiled code, if that can make it."""
+        if not all(x.is_same or x.is_quick for x in self.inputs):
+            return None
+        numbers = {k: n for n, k in enumerate(k for k, x in enumerate(self.inputs) if not x.is_same)}
+        places = [(x.lying.bound[1], INPUT_HOLE if x.wants else PLAIN_HOLE) for x in self.inputs if x.lying]
+
+        def hole(value: Any) -> Any:
+            if not isinstance(value, Hole):
+                return value
+            k = value.number
+            return self.inputs[k].tensor if k not in numbers else Hole(numbers[k])
+
+        def rest(result: Any, *_: Any) -> None:
+            raise self.diverged("left other hooks" if result is None else "returned something else")
+
+        return quick(self.function, mapped(hole, self.args), places, rest)
+
+    def bring(self, tape: Any, seen: list[Any], ends: list[Any], value: Any) -> None:
         """Bring what came of the call to where it lay."""
         found = parts(value)
         if len(found) != len(self.places):
@@ -257,87 +300,125 @@ class Segment(PythonCall):
                 if kind == OUTPUT:
                     outputs.append(item)
                     back.add(id(item))
-        for number, t in enumerate(seen):
-            if self.inputs[number].wants and rt.is_hooked(t) and id(t) not in back:
+        for t, x in zip(seen, self.inputs, strict=True):
+            if x.changes:
+                bring(t, x.lying.now())  # type: ignore[union-attr]
+                outputs.append(t)
+            elif x.wants and rt.is_hooked(t) and id(t) not in back:
                 raise self.diverged("left other hooks")
         if outputs:
-            tape.values[self] = outputs, self.wanted(seen)
+            tape.values[self] = outputs, self.wanted(ends, tape)
 
     def value(self, result: Any, args: Any) -> Any:
         """What comes of the call."""
         return result
 
-    def wanted(self, seen: list[Any]) -> list[Any]:
+    def wanted(self, ends: list[Any], tape: Any) -> list[Any]:
         """What the backward call differentiates by."""
-        return [t for t in seen if t.requires_grad] + self.own
+        return [t for t in ends if t.requires_grad] + self.own
+
+    def leads(self) -> list[Any]:
+        """The tensors of the capture to which the history of what comes of it leads."""
+        return [x.tensor for x in self.inputs if x.wants] + self.own
+
+    def around(self) -> list[Any]:
+        """The same, as the graph of the call sees them."""
+        return self.wanted(self.ends, None)
 
 
-class ForwardHookSegment(Segment):
-    """The call of a forward hook: where it returns None and leaves hooks at the output, that comes of it."""
-
-    def replaced(self, args: tuple[Any, ...]) -> Any:
-        """What stands for None."""
-        return args[-1] if self.passes else None
-
-    def value(self, result: Any, args: Any) -> Any:
-        """What it returned, or the output."""
-        if result is None and not self.is_recorded:
-            found = [v for v in parts(args[-1]) if isinstance(v, TensorBase)]
-            numbers = {id(t): k for k, t in enumerate(self.seen)}
-            self.passes = any(self.is_touched(numbers[id(t)], self.seen) for t in found)
-        return self.replaced(args) if result is None else result
-
-
-class PreHookSegment(ForwardHookSegment):
-    """The call of a forward pre-hook."""
-
-    def value(self, result: Any, args: Any) -> Any:
-        """What it returned, or the positional arguments."""
-        if result is None and not self.is_recorded:
-            self.passes = any(self.is_touched(k, self.seen) for k in range(len(self.inputs)))
-        return self.replaced(args) if result is None else result
-
-    def replaced(self, args: tuple[Any, ...]) -> Any:
-        """What stands for None."""
-        return args[1] if self.passes else None
-
-
-class KeywordPreHookSegment(PreHookSegment):
-    """The same for one that gets the dict of keyword arguments as well, which it may change."""
-
-    def replaced(self, args: tuple[Any, ...]) -> Any:
-        """What stands for None."""
-        return args[1], args[2]
-
-
-def record(function: Callable[..., Any], args: tuple[Any, ...], kind: type[Segment] = Segment) -> Any:
+def record(
+    function: Callable[..., Any], args: tuple[Any, ...], kind: Callable[..., Segment] = Segment
+) -> Any:
     """Make a call while a tape records that makes it again: what it returns, with a history of one node."""
     tape = recording_tape()
-    if tape is None:
-        return function(*args)
-    if rt.get_mode() & SAVED_HOOKS:
-        tape.refuse(f"saved-tensor hooks are in force while {name_of(function)} is called")
+    if tape is None or tape.refused:
+        if rt.capturing() != OWN_CAPTURE:
+            return function(*args)
+        with paused():  # else compiled code would come here again
+            return function(*args)
     with paused():
-        tape.show(function, args)
         call = kind(function, args, tape)
-        result, got = call.call(call.seen)
-        result, outputs = call.take(call.value(result, got), tape)
-        call.is_recorded = True
-        if outputs:
-            call.find_own(outputs, tape)
-            tape.values[call] = outputs, call.wanted(call.seen)
-            result = _attached(call, result, outputs)
+    try:
+        with paused():
+            result = _rehearsed(call, tape) if state.rehearses else _made(call, args, tape)
+    except BaseException:
+        if call.saving.stops:
+            append(tape, call)
+        raise
     append(tape, call)
     return result
 
 
-def _attached(call: Segment, result: Any, outputs: list[Any]) -> Any:
+def _made(call: Segment, args: tuple[Any, ...], tape: Any) -> Any:
+    """Make a call for the first time: to be called while the tape is paused."""
+    tape.show(call.function, args)
+    result, got = call.saving.first_call(lambda: call.call(call.seen), tape)
+    if call.saving.stops:
+        tape.refuse(f"{name_of(call.function)} goes on where the second run of a checkpoint ends")
+    taken, outputs = call.take(call.value(result, got), tape)
+    if outputs and not tape.refused:
+        call.find_own(outputs, tape)
+        if call.own or not call.is_first:
+            call.refuse_cycles(tape)
+    if tape.refused:  # the graph of the call goes on behind its boundary
+        return _left_as_it_is(call, result)
+    call.is_recorded = True
+    call.saving.made(call)
+    if outputs:
+        wanted = call.wanted(call.ends, tape)
+        tape.values[call] = outputs, wanted
+        taken = _attached(call, taken, outputs, wanted)
+    return taken
+
+
+def _left_as_it_is(call: Segment, result: Any) -> Any:
+    """The result of a call that is no segment after all, and whose graph goes on behind what it got."""
+    numbers = {id(t): k for k, t in enumerate(call.seen)}
+    for x, t in zip(call.inputs, call.seen, strict=True):
+        if x.may_change and rt.version(x.tensor) != x.version:
+            with enable_grad(), same_versions([x.tensor]):
+                Changed.apply(x.tensor, t)
+    return mapped(lambda v: call.inputs[numbers[id(v)]].tensor if id(v) in numbers else v, result)
+
+
+def _rehearsed(call: Segment, tape: Any) -> Any:
+    """What would come of a call in a second run, which is not made: what came of the one in the first run."""
+    first = call.saving.counterpart(call.function)
+    if len(first.inputs) != len(call.inputs):
+        raise UnrehearsableError("a checkpoint's function calls something else in its second run")
+    if first.drawn is not None:
+        if not first.drawn.is_next:
+            raise UnrehearsableError("a checkpoint's second run draws other random numbers")
+        first.drawn.pass_by()
+    call.drawn, call.passes, call.is_recorded = first.drawn, first.passes, True
+    call.saving.save_as(first.saving, tape)
+    call.own = list(first.own)
+    for x, before in zip(call.inputs, first.inputs, strict=True):
+        x.changes = before.changes
+        if x.lying is not None and before.lying is not None:
+            x.lying.writes = before.lying.writes
+    places = iter(first.places)
+
+    def take(value: Any) -> Any:
+        kind, what = next(places)
+        if kind >= PLAIN:
+            value, what = landed(what.tensor)
+        elif kind == INPUT:
+            value = call.inputs[what].tensor
+        call.places.append((kind, what))
+        return value
+
+    result = mapped(take, first.taken)
+    has_outputs = bool(call.changed) or any(kind == OUTPUT for kind, _ in call.places)
+    return _attached(call, result, [], []) if has_outputs else result
+
+
+def _attached(call: Segment, result: Any, outputs: list[Any], wanted: list[Any]) -> Any:
     """The result of a call with outputs that have a history: to be called while the tape is paused."""
-    tensors = [x.tensor for x in call.inputs if x.wants] + call.own
     fresh = [t for (kind, _), t in zip(call.places, parts(result), strict=True) if kind == OUTPUT]
-    with enable_grad():
-        attached = SegmentFunction.apply((call, outputs, call.wanted(call.seen)), tuple(fresh), *tensors)
-    left = iter(attached if len(fresh) > 1 else (attached,))
+    with enable_grad(), same_versions([call.inputs[k].tensor for k in call.changed]):
+        attached = SegmentFunction.apply((call, outputs, wanted), tuple(fresh), *call.leads())
+    left = iter(attached if isinstance(attached, tuple) else (attached,))
     kinds = iter(call.places)
     return mapped(lambda value: next(left) if next(kinds)[0] == OUTPUT else value, result)
 
@@ -363,6 +444,9 @@ class SegmentBackward(PythonCall):
         self.segment = segment
         self.gradients = [None if g is None else Lying(rt.where_it_lies(g)) for g in gradients]
         self.outcome: list[Lying | None] = []
+        self.sources: dict[
+            int, Any
+        ] = {}  # of what the segment saved within a checkpoint: which call holds it now
 
     def lying(self) -> Iterator[Lying]:
         """The places in memory that it knows."""
@@ -372,7 +456,8 @@ class SegmentBackward(PythonCall):
         """Differentiate the graph of this replay."""
         outputs, wanted = tape.value_of(self.segment)
         gradients = [None if g is None else g.given() for g in self.gradients]
-        found = _differentiated(outputs, gradients, wanted, 0)
+        with self.segment.saving.filled(tape, self.sources):
+            found = _differentiated(outputs, gradients, wanted, self.segment.flags)
         for place, value in zip(self.outcome, found, strict=True):
             if place is None:
                 if value is not None:
@@ -388,28 +473,45 @@ class SegmentFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, graph: Any, fresh: tuple[Any, ...], *tensors: Any) -> Any:
-        """Let fresh tensors be the outputs of a node."""
+        """Let fresh tensors be the outputs of a node, and what the call changed in place."""
+        inputs = [x for x in graph[0].inputs if x.wants]  # the tensors begin with these
+        changed = tuple(t for t, x in zip(tensors, inputs, strict=False) if x.changes)
         ctx.graph, ctx.tensors = graph, [rt.detach(t) for t in tensors]
         ctx.set_materialize_grads(False)
-        return fresh if len(fresh) > 1 else fresh[0]
+        ctx.mark_dirty(*changed)
+        outputs = (*fresh, *changed)
+        return outputs if len(outputs) > 1 else outputs[0]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Differentiate the graph of the segment, on a tape if one records."""
         segment, outputs, wanted = ctx.graph
-        tape = recording_tape()
+        tape, number = recording_tape(), rt.current_pass()
         if rt.get_mode() & GRAD_ENABLED and not state.rehearses:
-            if tape is not None:
-                tape.refuse(f"a gradient with a history goes through {name_of(segment.function)}")
-            with paused():
-                return None, None, *_differentiated(outputs, list(gradients), wanted, CREATE_GRAPH)
+            if tape is not None and segment.saving.is_seen and segment.saving.is_of_checkpoint:
+                tape.refuse(
+                    f"a gradient with a history goes through {name_of(segment.function)} in a checkpoint"
+                )
+            if tape is not None and not tape.refused:
+                return None, None, *derivatives[0](segment, (outputs, wanted, ctx), gradients)
+            with paused(), segment.saving.unpacking(None, number, {}):
+                return (
+                    None,
+                    None,
+                    *_differentiated(outputs, list(gradients), wanted, CREATE_GRAPH | segment.flags),
+                )
         if tape is None:
-            return None, None, *_differentiated(outputs, list(gradients), wanted, 0)
+            with segment.saving.unpacking(None, number, {}):
+                return None, None, *_differentiated(outputs, list(gradients), wanted, segment.flags)
+        call = SegmentBackward(segment, list(gradients))
+        if state.rehearses:
+            segment.check_saved(outputs)
+            segment.saving.unpack_all(tape, call.sources)
         with paused():
-            call = SegmentBackward(segment, list(gradients))
             found = ctx.tensors
             if not state.rehearses:
-                found = _differentiated(outputs, list(gradients), wanted, 0)
+                with segment.saving.unpacking(tape, number, call.sources):
+                    found = _differentiated(outputs, list(gradients), wanted, segment.flags)
             pairs = [(None, None) if g is None else landed(g) for g in found]
             call.outcome = [lying for _, lying in pairs]
         append(tape, call)
@@ -419,18 +521,10 @@ class SegmentFunction(Function):
 # --- who is recorded -------------------------------------------------------------------------------------------
 
 
-def record_module_hook(hook: Callable[..., Any], args: tuple[Any, ...], before: bool, both: bool) -> Any:
-    """Called by the runtime for a forward pre-hook or a forward hook with its arguments; what it is to have returned.
-
-    `before`: whether it is a pre-hook; `both`: whether it gets keyword arguments as well.
-    """
-    if before:
-        return record(hook, args, KeywordPreHookSegment if both else PreHookSegment)
-    return record(hook, args, ForwardHookSegment)
-
-
 def record_function(function: type[Function], args: tuple[Any, ...]) -> Any:
     """Called by the runtime for a custom function with the arguments of its `forward`."""
+    if function.makes_passes and (tape := recording_tape()) is not None:
+        tape.refuse(f"the backward of {function.__name__} makes a pass of its own (a re-entrant checkpoint)")
     return record(_Applied(function), args)
 
 
@@ -441,6 +535,12 @@ class _Applied:
         self.function = function
         self.__qualname__ = function.__name__
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Applied) and other.function is self.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
     def __repr__(self) -> str:
         return f"{self.function.__name__}.apply"
 
@@ -448,6 +548,5 @@ class _Applied:
         return apply_directly(self.function, args)
 
 
-for _callback in (record_module_hook, record_function):
-    runtime_set_object(_callback.__name__, _callback)
+runtime_set_object("record_function", record_function)
 runtime_set_object("segment_function", SegmentFunction)

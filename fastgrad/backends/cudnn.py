@@ -1,4 +1,9 @@
-"""cuDNN, which fastgrad does not use: its switches are kept for programs that set them, and have no effect."""
+"""cuDNN, which fastgrad does not use: its switches are kept for programs that set them.
+
+One of them has an effect: `allow_tf32` lets GPUs compute convolutions of float32 by tensor cores, which round their
+factors to TF32. It reads True at first, as in PyTorch, but only where a program has set it, or `conv.fp32_precision`,
+are they rounded.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,18 @@ from types import ModuleType
 from typing import Any
 
 from fastgrad.backends.settings import Value
+from fastgrad.cuda import precision
+
+
+class _Tf32(Value):
+    """The switch that reads True also where nobody has set it."""
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else precision.convolutions_in_tf32() is not False
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        super().__set__(owner, value)
+        precision.allow_convolutions_in_tf32(value)
 
 
 class _Module(ModuleType):
@@ -16,7 +33,27 @@ class _Module(ModuleType):
     benchmark = Value(False, "set_benchmark_cudnn")
     benchmark_limit = Value(10, "set_benchmark_limit_cudnn")
     deterministic = Value(False, "set_deterministic_cudnn")
-    allow_tf32 = Value(True, "set_allow_tf32_cublas")
+    allow_tf32 = _Tf32(True, "set_allow_tf32_cublas")
+
+
+class _Convolutions:
+    """How convolutions of float32 are computed."""
+
+    __slots__ = ()
+
+    @property
+    def fp32_precision(self) -> str:
+        """The same as "tf32" or "ieee"; "none" where nobody has said so, which is computed as "ieee" is."""
+        return {None: "none", True: "tf32", False: "ieee"}[precision.convolutions_in_tf32()]
+
+    @fp32_precision.setter
+    def fp32_precision(self, value: Any) -> None:
+        if value not in ("ieee", "tf32", "none"):
+            raise RuntimeError(f"Unknown precision: {value!r}; expected 'ieee', 'tf32' or 'none'")
+        precision.allow_convolutions_in_tf32(None if value == "none" else value == "tf32")
+
+
+conv = _Convolutions()
 
 
 _here: Any = sys.modules[__name__]
@@ -68,9 +105,9 @@ def flags(
     benchmark: bool = False,
     benchmark_limit: int = 10,
     deterministic: bool = False,
-    allow_tf32: bool = True,
+    allow_tf32: bool | None = None,
 ) -> Iterator[None]:
-    """Set the switches for a while.
+    """Set the switches for a while; `allow_tf32` reads True where it is not given, but allows nothing.
 
     Examples
     --------
@@ -81,8 +118,12 @@ def flags(
     >>> fg.backends.cudnn.enabled
     True
     """
+    asked = precision.convolutions_in_tf32()
     before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
+    if allow_tf32 is None:
+        precision.allow_convolutions_in_tf32(None)
     try:
         yield
     finally:
-        set_flags(*before)
+        set_flags(*before[:-1])
+        precision.allow_convolutions_in_tf32(asked)

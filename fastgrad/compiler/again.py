@@ -7,10 +7,11 @@ graph of that. So it may only be done where a second call is not seen, and where
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastgrad.autograd.segments import behind_boundary
+from fastgrad.autograd.segment_inputs import behind_boundary
 from fastgrad.compiler.guards import Guards
 from fastgrad.compiler.recordings import Recording
 from fastgrad.compiler.structure import Flat
@@ -44,6 +45,10 @@ class Again:
     ----------
     wanted : list of int
         To which tensors, of those that come and those that are held, gradients go.
+    kept : list of int
+        Which of the tensors with a history keep their gradients.
+    free : set of int
+        Which of the tensors, of those that come and those that are held, may change before a second call.
     """
 
     def __init__(
@@ -63,17 +68,24 @@ class Again:
         self._dtype = rt.word(_DEFAULT_DTYPE)
         self._refused = _why_not(recording)
         self.wanted: list[int] = []
+        self.kept: list[int] = []
+        self.free: set[int] = set()
+
+    def seal(self, given: Sequence[Any]) -> tuple[int, ...]:
+        """The seal of what came with a call and of what is held."""
+        return seal_of([t for k, t in enumerate((*given, *self._held)) if k not in self.free])
 
     def gradients(
         self,
         gradients: Sequence[Any],
         given: Sequence[Any],
         seal: tuple[int, ...],
-        numbers: tuple[int, ...],
-    ) -> list[Any]:
-        """The gradients of what is wanted, with a history, from those of the outputs.
+        numbers: Sequence[tuple[int, ...]],
+    ) -> tuple[list[Any], list[Any]]:
+        """The gradients of what is wanted, with a history, from those of the outputs; those that outputs keep.
 
-        `given`: what came with the call; `seal`: that of all tensors then; `numbers`: where its random numbers began.
+        `given`: what came with the call; `seal`: that of all tensors then; `numbers`: devices, and where their random
+        numbers began.
         """
         if why := self._refused or self._changed(given, seal):
             raise RuntimeError(
@@ -81,8 +93,9 @@ class Again:
                 f"{why}; call the function itself, which is the attribute __wrapped__ of the compiled one"
             )
         inputs = behind_boundary(list(given))
-        place = (numbers[0] % (1 << 64), numbers[1]) if numbers else None
-        with numbers_from(place), self._modes:
+        with contextlib.ExitStack() as drawing, self._modes:
+            for device, seed, offset in numbers:
+                drawing.enter_context(numbers_from((seed % (1 << 64), offset), device))
             tensors = Flat(self._function(inputs)).tensors
         outputs = [tensors[k] for k in self._outputs]
         around = (*inputs, *self._held)
@@ -95,11 +108,11 @@ class Again:
         )
         if not isinstance(found, tuple):
             raise RuntimeError("too many backward passes are under way in this thread")
-        return list(found)
+        return list(found), [rt.get_grad(outputs[k]) for k in self.kept]
 
     def _changed(self, given: Sequence[Any], seal: tuple[int, ...]) -> str:
         """What is not as it was at the call; empty if all is."""
-        if seal_of((*given, *self._held)) != seal:
+        if self.seal(given) != seal:
             return "a tensor that it reads was changed after the call"
         if rt.word(_DEFAULT_DTYPE) != self._dtype:
             return "the default dtype is another one than at the call"

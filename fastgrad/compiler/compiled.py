@@ -15,7 +15,7 @@ from fastgrad.compiler.programs import OnceError, UnrecordableError
 from fastgrad.compiler.recordings import CaptureUnderWayError, Recording, parameters_of
 from fastgrad.compiler.replays import Replay
 from fastgrad.compiler.returned import Reads
-from fastgrad.compiler.structure import Flat, filled
+from fastgrad.compiler.structure import Flat, filled, foreign_class
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.flags import (
@@ -28,6 +28,8 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.hook_calls import name_of
+from fastgrad.nn.parameter import Parameter
+from fastgrad.tensor import Tensor
 
 MOST_RECORDINGS = 8
 """Of calls that look alike: if none of so many can be replayed, such calls run eagerly."""
@@ -41,6 +43,8 @@ _REFUSED_MODES = {
     MUTATION_HOOKS: "somebody wants to know of changes in place",
     ANOMALY: "anomaly mode is on",
 }
+_PLAIN = frozenset({Tensor, Parameter})
+"""Classes of tensors that calls may bring which take the short way."""
 _ANY_REFUSED = functools.reduce(int.__or__, _REFUSED_MODES)
 
 
@@ -183,7 +187,7 @@ class Compiled(Wrapper):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or replay a call of it."""
         last = self._last  # calls that bring tensors alone, and look like the last one, take the short way
-        if last is not None and not kwargs and last.guards.hold():
+        if last is not None and not kwargs and _PLAIN.issuperset(map(type, args)) and last.guards.hold():
             answer = rt.call_tape(last.tape, args, last.objects)
             if type(answer) is tuple:
                 last.n_calls += 1
@@ -198,6 +202,10 @@ class Compiled(Wrapper):
             flat = _taken_apart(args, kwargs)
         except RecursionError:
             return self._eagerly(args, kwargs, "a container among the arguments holds itself")
+        if foreign := foreign_class(flat.tensors):
+            return self._eagerly(
+                args, kwargs, f"an argument is a {foreign}, a class of tensors of the program's own"
+            )
         key = flat.key, mode, rt.word(_DEFAULT_DTYPE)
         try:
             signature = self._signatures.get(key)
@@ -286,6 +294,9 @@ class Compiled(Wrapper):
         known = set(map(id, flat.tensors))
         reached = [*walk.tensors, *parameters_of(walk.hooks.values())]
         held = list({id(t): t for t in reached if id(t) not in known}.values())
+        if foreign := foreign_class(held):
+            signature.refused = f"it reaches a {foreign}, a class of tensors of the program's own"
+            return self._record(signature, flat, args, kwargs)
         entered = Entered(signature.called.values())
         reads = Reads(self._function, Compiled._recorded_call.__code__)
         try:

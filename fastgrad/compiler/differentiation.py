@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.function import Function
-from fastgrad.compiler.programs import Before, Regions, UnrecordableError
+from fastgrad.compiler.programs import Before, Regions, storage_of
 from fastgrad.compiler.recordings import SHARES_MEMORY, Recording, rehearse
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.flags import GRAD_ENABLED, LEAF_HOOKS, LEAF_POST_HOOKS
+from fastgrad.native.contracts.flags import (
+    GRAD_ENABLED,
+    LEAF_HOOKS,
+    LEAF_POST_HOOKS,
+    REQUIRES_GRAD,
+    RETAINS_GRAD,
+)
 from fastgrad.native.contracts.frame import READ
 from fastgrad.native.contracts.records import REGION_GIVEN, REGION_OWN, TENSOR
 from fastgrad.native.host.tape import Launch
@@ -28,6 +34,8 @@ class Backward:
         Those that the recorded call gave and that have a history.
     wanted : list of Tensor
         Tensors that came or are held, to which gradients go.
+    states : list of Tensor
+        Those of native hooks that the pass runs.
 
     Attributes
     ----------
@@ -38,8 +46,13 @@ class Backward:
     order : list of int
         Which of the wanted tensors the outputs depend on: their gradients are what it computes, in the order in which
         the node of a call has to hand them on. Then hooks of leaves run in the order of an eager pass.
-    draws : bool
-        Whether it draws random numbers of the call again.
+    kept : list of int
+        Which of the outputs keep their gradients.
+    unchecked : list of int
+        Which of those that it reads, and of the memory behind them, may change before it: what it changes itself, as
+        the second run of a checkpoint may, and the states of hooks.
+    drawing : set of int
+        The numbers of the devices whose random numbers of the call it draws again.
     calls : bool
         Whether it calls Python.
 
@@ -48,51 +61,63 @@ class Backward:
     UnrecordableError
     """
 
-    def __init__(self, forward: Recording, outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
+    def __init__(
+        self, forward: Recording, outputs: Sequence[Any], wanted: Sequence[Any], states: Sequence[Any]
+    ) -> None:
         self.numbers = forward.tape
         gradients = [rt.detach(t).clone() for t in outputs]
         self._gradients = gradients
         around = [before.tensor for before in (*forward.given, *forward.held)]
         made = rt.tape_memory(forward.tape)
-        unchanged = _Unchanged(forward) if forward.tape.runs_again else None
-        come: list[Any] = []
-        needs = _needs(outputs, wanted)
-        recording = Recording(lambda: rehearse(outputs, gradients, wanted, come), (), ())
-        if unchanged is not None:
-            unchanged.check(recording)
+        self.kept = [k for k, t in enumerate(outputs) if rt.flags_of(t) & RETAINS_GRAD]
+        needs = [*_needs(outputs, wanted), *(_needs(outputs, [outputs[k]])[0] for k in self.kept)]
+        recording, come, counts = _rehearsal(forward, (outputs, gradients, wanted), states, self.kept)
         forward.backward = recording
+        recording.tape.counts_numbers = False  # its calls draw where the generator stands by then
         recording.check()
-        present = [k for k, g in enumerate(recording.result) if g is not None]
+        present = [k for k, g in enumerate(recording.result[: len(wanted)]) if g is not None]
         self.order = handed_on(present, wanted, come)
-        results = [recording.result[k] for k in self.order]
-        self._needs = [needs[k] if _may_lack(wanted[k]) else {_ALWAYS} for k in self.order]
+        numbers = [*self.order, *range(len(wanted), len(needs))]
+        results = [recording.result[k] for k in numbers]
+        self._needs = [needs[k] if k >= len(wanted) or _may_lack(wanted[k]) else {_ALWAYS} for k in numbers]
         touched = _touched(recording, gradients, around, made, results)
         self.reads = [k for k in range(len(around)) if touched[k]]
         self.saved = [memory for memory, is_read in zip(made, touched[len(around) :], strict=True) if is_read]
         apart = [rt.detach(around[k]) for k in self.reads]
         recording.given = [Before.of(t) for t in (*gradients, *apart, *self.saved)]
+        of_hooks = {storage_of(t) for t in states}
+        self._states = [n for n, k in enumerate(self.reads) if storage_of(around[k]) in of_hooks]
+        changing = of_hooks | counts.keys()
+        self.unchecked = [k for k, t in enumerate((*apart, *self.saved)) if storage_of(t) in changing]
+        for k, before in enumerate(recording.given):
+            n = counts.get(before.storage, 0)
+            recording.given[k] = before._replace(version=before.version - n)
         self.calls = bool(recording.tape._calls)
-        self.draws = any("seed" in launch.frame.fields for launch in recording.tape)
+        self.drawing = recording.drawing()
         self.bound = recording.bind(results, forward.tape)
 
     def call(
         self,
         gradients: Sequence[Any],
         memory: Sequence[Any],
-        numbers: tuple[int, ...],
+        numbers: Sequence[tuple[int, ...]],
         values: dict[Any, Any],
-    ) -> list[Any]:
-        """The gradients of what the outputs depend on, from those of the outputs.
+    ) -> tuple[list[Any], list[Any]]:
+        """The gradients of what the outputs depend on, from those of the outputs; those that outputs keep.
 
-        `memory`: what the call brought of what is read, and then what it saved. `numbers`: where its random numbers
-        began. `values`: what came of its calls of Python.
+        `memory`: what the call brought of what is read, and then what it saved. `numbers`: devices, and where their
+        random numbers began. `values`: what came of its calls of Python.
         """
         fitted = [_fitted(g, like) for g, like in zip(gradients, self._gradients, strict=True)]
         n = len(self.reads)
+        if any(rt.flags_of(memory[k]) & REQUIRES_GRAD for k in self._states):
+            raise RuntimeError(
+                "backward of a compiled function: a native hook within it has a state that requires grad by now"
+            )
         given = (*fitted, *map(rt.detach, memory[:n]), *memory[n:])
         with self.bound.lock:
-            if self.draws:
-                rt.follow_numbers(self.bound.tape, self.numbers, *numbers)
+            for drawn in numbers if self.drawing else ():
+                rt.follow_numbers(self.bound.tape, self.numbers, *drawn)
             self.bound.tape.forward_values = values
             try:
                 found = self.bound.call(given)
@@ -105,7 +130,43 @@ class Backward:
                 f"backward of a compiled function: {self.bound.refusal(found)}; was it changed after the call?"
             )
         missing = {k for k, g in enumerate(gradients) if g is None}
-        return [None if needs <= missing else g for g, needs in zip(found, self._needs, strict=True)]
+        found = [None if needs <= missing else g for g, needs in zip(found, self._needs, strict=True)]
+        return found[: len(self.order)], found[len(self.order) :]
+
+
+def _rehearsal(
+    forward: Recording,
+    graph: tuple[Sequence[Any], Sequence[Any], Sequence[Any]],
+    states: Sequence[Any],
+    kept: Sequence[int],
+) -> tuple[Recording, list[Any], dict[int, int]]:
+    """A pass through outputs of a call that is recorded, and what it did is undone.
+
+    The gradients that it found, of what was wanted and those that outputs keep; the nodes to which it came; and how
+    often it changed which memory of others.
+
+    `graph`: outputs, their gradients, what is wanted.
+    """
+    outputs = graph[0]
+    around = [before.tensor for before in (*forward.given, *forward.held)]
+    as_before = _AsBefore([*(around if forward.tape.runs_again else ()), *states])
+    before = [(outputs[k], rt.get_grad(outputs[k])) for k in kept]
+    come: list[Any] = []
+    for t, _ in before:
+        rt.set_grad(t, None)
+
+    def run() -> tuple[Any, ...]:
+        return (*rehearse(*graph, come), *(rt.get_grad(t) for t, _ in before))
+
+    try:
+        recording = Recording(run, (), (), forward=forward)
+    except BaseException:
+        as_before.restore()
+        raise
+    finally:
+        for t, gradient in before:
+            rt.set_grad(t, gradient)
+    return recording, come, as_before.restore(recording)
 
 
 def _may_lack(tensor: Any) -> bool:
@@ -185,33 +246,30 @@ def pop_heap(queue: list[tuple[int, int]]) -> tuple[int, int]:
     return top
 
 
-class _Unchanged:
+class _AsBefore:
     """What the tensors around a call hold, so that a rehearsal that changes them can be undone."""
 
-    def __init__(self, forward: Recording) -> None:
-        around = [before.tensor for before in (*forward.given, *forward.held)]
-        self._around = [(t, rt.detach(t).clone()) for t in around]
+    def __init__(self, around: Sequence[Any]) -> None:
+        self._around = [(t, rt.detach(t).clone(), rt.version(t)) for t in around]
 
-    def check(self, rehearsal: Recording) -> None:
-        """Raise if one of them was changed; then it is as before.
-
-        Raises
-        ------
-        UnrecordableError
-        """
+    def restore(self, rehearsal: Recording | None = None) -> dict[int, int]:
+        """Let them be as before: how often memory that was changed was."""
         written = {
             address
-            for launch in rehearsal.tape
+            for launch in (rehearsal.tape if rehearsal is not None and self._around else ())
             for place, address in _words(launch)
             if launch.frame.roles[launch.frame.addresses[place]].role != READ
         }
-        memory = [(t, kept, rt.memory_of(t)) for t, kept in self._around]
-        extents = [(t, kept, rt.field(m, _DATA), rt.sizes(m)[0]) for t, kept, m in memory]
-        changed = [(t, kept) for t, kept, low, n in extents if any(low <= a < low + n for a in written)]
-        for t, kept in changed:
-            rt.copy(rt.where_it_lies(t), kept)
-        if changed:
-            raise UnrecordableError("its backward pass runs a checkpoint that changes a tensor from outside")
+        counts: dict[int, int] = {}
+        for t, kept, version in self._around:
+            memory = rt.memory_of(t)
+            low, n = rt.field(memory, _DATA), rt.sizes(memory)[0]
+            if rehearsal is None or any(low <= address < low + n for address in written):
+                counts.setdefault(storage_of(t), rt.version(t) - version)
+                rt.copy(rt.where_it_lies(t), kept)
+        for t, _, version in self._around:
+            rt.set_version(t, version)
+        return counts
 
 
 def _words(launch: Launch) -> Iterator[tuple[int, int]]:
@@ -234,6 +292,7 @@ def _touched(
         regions.add(REGION_OWN, memory)
     regions.link(recording.tape)
     needed = {k for k, region in enumerate(regions.all) if region.links} | {regions.find(g) for g in results}
+    needed |= {regions.find(place.tensor) for call in recording.tape._calls for place in call.lying()}
     needed -= {regions.find(g) for g in gradients}
     found = []
     for tensor in (*around, *made):
@@ -260,9 +319,9 @@ class Call(NamedTuple):
     backward: Backward
     outputs: tuple[Any, ...]
     memory: tuple[Any, ...]
-    numbers: tuple[int, ...]
+    numbers: Sequence[tuple[int, ...]]
     values: dict[Any, Any]
-    again: Callable[[Sequence[Any]], list[Any]]
+    again: Callable[[Sequence[Any]], tuple[list[Any], list[Any]]]
 
 
 class CompiledFunction(Function):
@@ -274,17 +333,24 @@ class CompiledFunction(Function):
         ctx.backward_of_call, ctx.numbers, ctx.values = call.backward, call.numbers, call.values
         ctx.again = call.again
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*call.memory)
+        ctx.unchecked = [call.memory[k] for k in call.backward.unchecked]
+        ctx.save_for_backward(*(t for k, t in enumerate(call.memory) if k not in call.backward.unchecked))
         return call.outputs if len(call.outputs) > 1 else call.outputs[0]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Replay the backward pass."""
+        memory = list(ctx.saved_tensors)  # raises if they were changed, or are freed
         if rt.get_mode() & GRAD_ENABLED:
-            memory = ctx.saved_tensors  # raises if it was changed, or is freed
-            del memory
-            return None, *ctx.again(gradients)
-        return None, *ctx.backward_of_call.call(gradients, ctx.saved_tensors, ctx.numbers, ctx.values)
+            found, kept = ctx.again(gradients)
+        else:
+            for k, tensor in zip(ctx.backward_of_call.unchecked, ctx.unchecked, strict=True):
+                memory.insert(k, tensor)
+            found, kept = ctx.backward_of_call.call(gradients, memory, ctx.numbers, ctx.values)
+        for k, gradient in zip(ctx.backward_of_call.kept, kept, strict=True):
+            if gradient is not None:
+                rt.keep_gradient(ctx, k, gradient)
+        return None, *found
 
 
 class FreedFunction(Function):

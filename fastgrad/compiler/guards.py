@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.autograd.function import Function
-from fastgrad.autograd.native_hooks import NativeHook
+from fastgrad.autograd.native_hooks import state_of
 from fastgrad.compiler.code_names import global_names, names_in, texts_in, used_cells
 from fastgrad.module_names import is_own
 from fastgrad.native.build.loader import TensorBase, rt
@@ -210,7 +210,7 @@ class Walk:
         self._seen[id(hooks)] = hooks
         self.dicts += [hooks, len(hooks), *(part for item in list(hooks.items()) for part in item)]
         self.hooks.update((id(hook), hook) for hook in hooks.values())
-        self.tensors += [h.state for h in hooks.values() if isinstance(h, NativeHook) and h.state is not None]
+        self.tensors += [state for hook in hooks.values() if (state := state_of(hook)) is not None]
 
     def has_visited(self, value: Any) -> bool:
         """Whether a walk came by an object."""

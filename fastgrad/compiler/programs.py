@@ -41,10 +41,14 @@ from fastgrad.native.contracts.records import (
 from fastgrad.native.host.options import Option
 from fastgrad.native.host.tape import Launch, ReadValue, Tape
 from fastgrad.ops.call import float_bits, float_of_bits
+from fastgrad.ops.rules import lasting_addresses
 
-_STORAGE, _DATA, _DTYPE, _FLAGS = (TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "flags"))
+_STORAGE, _DATA, _DTYPE, _DEVICE, _FLAGS = (
+    TENSOR.fields[name][0] for name in ("storage", "data", "dtype", "device", "flags")
+)
 _LENGTH, _REFS = (STORAGE.fields[name][0] for name in ("nbytes", "refs"))
 _OTHER_USE = "and does not just return it"
+HOST_DEVICE = 0
 KNOWN_REFERENCES = 2
 """To memory that nobody holds but the tape and its region."""
 
@@ -75,6 +79,7 @@ class Region:
         self.storage = storage_of(memory)
         self.base = rt.field(memory, _DATA)
         self.nbytes = rt.storage_field(memory, _LENGTH)
+        self.device = rt.field(memory, _DEVICE)
         self.links: list[int] = []
         self.uses: list[tuple[int, str]] = []  # the number of a launch, what it does there
         self.place = NOT_MOVED
@@ -127,6 +132,8 @@ class Regions:
         bases = [region.base for region in order]
         for number, at, launch in _placed(tape):
             for place, address, role in _addresses(launch):
+                if address in lasting_addresses:
+                    continue
                 k = bisect.bisect_right(bases, address) - 1
                 if k < 0 or not order[k].holds(address):
                     reader = (
@@ -231,7 +238,9 @@ def _laid(regions: Regions, number: int | None, tensor: Any) -> list[int]:
     sizes, strides = rt.sizes(tensor), rt.steps(tensor)
     offset = 0 if number is None else rt.field(tensor, _DATA) - regions.all[number].base
     padding = [0] * (MAX_DIMS - len(sizes))
-    head = [-1 if number is None else number, offset, rt.field(tensor, _DTYPE), len(sizes)]
+    head = [
+        -1 if number is None else number, offset, rt.field(tensor, _DTYPE), rt.field(tensor, _DEVICE), len(sizes),
+    ]  # fmt: skip
     return [*head, *sizes, *padding, *strides, *padding]
 
 
@@ -429,47 +438,50 @@ class Program:
                 if region.kind == REGION_OWN and region.is_written and region.is_written_first:
                     region.kind = REGION_FRESH
                 region.is_shared = region.kind == REGION_FRESH and region.is_written_first
-                lying.is_apart = region.is_shared
+                lying.is_apart = region.is_shared and region.device == HOST_DEVICE
                 if call.sees_changes:
                     lying.is_shared = region.kind != REGION_OWN or not region.is_written
                 else:
                     overwritten = any(at > number and role != READ for at, role in region.uses)
                     lying.is_shared = region.is_shared and not overwritten
 
-    def _plan(self) -> Any:
-        """Let memory of the tape's own be used again within a call: a piece for all of it, None where there is none."""
+    def _plan(self) -> list[Any]:
+        """Let memory of the tape's own be used again within a call: for each device a piece for all that there is."""
         if self.tape._calls:  # hooks look at memory behind its last launch
-            return None
-        lives = []
+            return []
+        lives: dict[int, list[Life]] = {}
         for number in self.made:
             region = self.regions.all[number]
             if region.kind == REGION_OWN and region.is_written_first:
                 first, last = region.uses[0][0], region.uses[-1][0]
-                lives.append(Life(number, region.nbytes, first, last))
-        found, total = places(lives)
-        for number, place in found.items():
-            self.regions.all[number].place = place
-        return rt.new(UINT8, 0, (total,)) if found else None
+                lives.setdefault(region.device, []).append(Life(number, region.nbytes, first, last))
+        arenas = []
+        for device, of_device in lives.items():
+            found, total = places(of_device)
+            for number, place in found.items():
+                self.regions.all[number].place = place
+            arenas.append(rt.new(UINT8, device, (total,)))
+        return arenas
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the bound tape keeps."""
         apart = (self.regions.all[number] for number in self.made)
         own = sum(region.nbytes for region in apart if region.place == NOT_MOVED and region.links)
-        return own + (0 if self.arena is None else rt.sizes(self.arena)[0])
+        return own + sum(rt.sizes(arena)[0] for arena in self.arenas)
 
     def words(self) -> list[int]:
         """The words of the program."""
         results = list(self._results())  # first: they say which regions are made anew
         self._keep()
         self._share()
-        self.arena = self._plan()
+        self.arenas = self._plan()
         bound = list(self._bound())
         links: list[list[int]] = []
         regions: list[list[int]] = []
         for k, region in enumerate(self.regions.all):
             regions.append(
-                [region.kind, region.nbytes, len(links), len(region.links), region.base, region.place, 0]
+                [region.kind, region.nbytes, len(links), len(region.links), region.base, region.place, 0, 0]
             )
             links += [[8 * place, k] for place in region.links]
         mode, dtype = self.modes or (ANY_MODE, 0)
@@ -492,7 +504,7 @@ class Program:
         words = self.words()
         memory = tuple(region.memory for region in self.regions.all)
         lying = [(x, self._lies(x.tensor)) for call in self.tape._calls for x in call.lying()]
-        rt.bind_tape(self.tape, memory, as_words(words), self.arena)
+        rt.bind_tape(self.tape, memory, as_words(words), tuple(self.arenas))
         self.tape._settings = {}
         for x, bound in lying:
             x.bind(self.tape, bound)

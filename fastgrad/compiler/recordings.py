@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from fastgrad.autograd.engine import _current_graph_task_execution_order
-from fastgrad.autograd.native_hooks import NativeHook
+from fastgrad.autograd.native_hooks import state_of
+from fastgrad.autograd.segment_inputs import nodes_behind, roots
 from fastgrad.compiler.fusion.fusing import FusedTape, Report, fuse_tape
 from fastgrad.compiler.guards import Walk
 from fastgrad.compiler.hoisting import values_first
@@ -28,14 +29,17 @@ from fastgrad.native.contracts.flags import (
 )
 from fastgrad.native.contracts.python_types import N_HOOK_PLACES
 from fastgrad.native.contracts.records import NODE, TAPE, TENSOR
-from fastgrad.native.host.hook_calls import name_of, parts, state
+from fastgrad.native.host import devices
+from fastgrad.native.host.call_arguments import parts
+from fastgrad.native.host.hook_calls import name_of, state
 from fastgrad.native.host.options import Option
+from fastgrad.native.host.saved_calls import UnrehearsableError
 from fastgrad.native.host.tape import ReadValue, Tape, show_nobody
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.parameter import Parameter
 from fastgrad.optim.optimizer import Optimizer
 
-_NODE, _DATA = (TENSOR.fields[name][0] for name in ("node", "data"))
+_NODE, _DATA, _DEVICE = (TENSOR.fields[name][0] for name in ("node", "data", "device"))
 _NODE_FLAGS, _RETAINS, _VARIABLE = (NODE.fields[name][0] for name in ("flags", "retains", "variable"))
 _READS, _VALUES, _PYTHON_CALLS, _PASSES = (
     TAPE.fields[name][0] for name in ("reads", "n_values", "python_calls", "passes")
@@ -46,12 +50,13 @@ _REFUSALS = (
     "another call is under way, or hooks call it",
     "is no tensor",
     "requires gradients, keeps them, has a history or hooks where it had none, or the other way round",
-    "has another dtype, other sizes or other strides",
+    "is on another device, or has another dtype, other sizes or other strides",
     "shares memory with another one in another way",
     "has a gradient where it had none, none where it had one, or one that lies otherwise",
     "other modes are on",
     "a value that it reads is another one",
     "an option of an optimizer is no number any more, or has another sign",
+    "the current stream of a GPU is another one than when it was recorded",
 )
 SHARES_MEMORY = 5
 """Of these: what may be tried again with copies."""
@@ -86,6 +91,8 @@ class Recording:
         What the function reached before the call.
     reads : Reads, optional
         The values that the function reads by itself, which replays compare or give back; without it, none may be read.
+    forward : Recording, optional
+        That of the call whose backward pass the function rehearses.
 
     Attributes
     ----------
@@ -111,18 +118,22 @@ class Recording:
         held: Sequence[Any],
         walk: Walk | None = None,
         reads: Reads | None = None,
+        forward: Recording | None = None,
     ) -> None:
         self.given = [Before.of(t) for t in given]
         self.held = [Before.of(t) for t in held]
         self.tape = tape = Tape(hooks=True, values=reads is not None)
         tape.same = set(map(id, held))
         tape.held_leaves = [t for t in held if wants_gradient(t) and not has_history(t)]
-        self._walk = walk
+        self._walk: Walk | None = forward._walk if forward is not None else walk
         self.reaches_given = walk is not None and not {id(b.tensor) for b in self.given}.isdisjoint(
             map(id, walk.tensors)
         )
         self.backward: Recording | None = None
-        self._shown: list[Any] = []  # tensors that hooks got, which they may keep
+        self._shown: list[Any] = []  # tensors that hooks got: they may keep them
+        if forward is not None:
+            self._shown += forward._shown
+        self._tapes = [self.tape] if forward is None else [self.tape, forward.tape]
         tape.show = self._look_at
         if reads is not None:
             tape.show_value = reads.note
@@ -138,7 +149,7 @@ class Recording:
             raise
         finally:
             tape.show = tape.show_value = show_nobody
-            self._shown.clear()
+            tape.saved = {}
             if collects:
                 gc.enable()
         self.marked = self.result
@@ -169,12 +180,12 @@ class Recording:
         ------
         UnrecordableError
         """
+        if self.tape.refused:  # what is called behind that is no call of the tape, and may read tensors
+            raise UnrecordableError(self.tape.refused)
         if rt.tape_field(self.tape, _READS):
             raise UnrecordableError(
                 "it reads whole tensors (numpy(), tolist(), printing) or takes over memory of others"
             )
-        if self.tape.refused:
-            raise UnrecordableError(self.tape.refused)
         if rt.tape_field(self.tape, _PYTHON_CALLS):
             raise UnrecordableError(
                 "it differentiates a custom function that was called before, or somebody wants to know of new nodes"
@@ -189,8 +200,12 @@ class Recording:
 
     def hooks(self) -> list[Any]:
         """The hooks that were called, or will be by the backward pass of the call."""
-        found = [call.function for call in self.tape._calls]
+        found = [function for call in self.tape._calls for function in call.functions()]
         return found + self.backward.hooks() if self.backward is not None else found
+
+    def _made(self) -> set[int]:
+        """The memory that the call has made, also in the forward computation of a pass."""
+        return {storage_of(memory) for tape in self._tapes for memory in rt.tape_memory(tape)}
 
     def _look_at(self, function: Any, args: Any) -> None:
         """Note if a hook that is about to be called was made by this call and holds a tensor of it: another call makes
@@ -202,7 +217,7 @@ class Recording:
             made: set[int] = set()
             shown = set(map(id, self._shown))
             if walk.tensors:
-                made = {storage_of(memory) for memory in rt.tape_memory(self.tape)}
+                made = self._made()
             if any(storage_of(t) in made and id(t) not in shown for t in walk.tensors):
                 self.tape.refuse(f"it calls a hook, {name_of(function)}, that holds a tensor of this call")
         self._shown += [v for v in parts(args) if isinstance(v, TensorBase)]
@@ -216,12 +231,12 @@ class Recording:
                 self._walk and self._walk.has_visited(value)
             ):
                 walk.begin(value, "an argument of a hook")
-        made = {storage_of(memory) for memory in rt.tape_memory(self.tape)} if walk.tensors else set()
+        made = self._made() if walk.tensors else set()
         if any(storage_of(t) in made for t in walk.tensors):
             raise UnrecordableError("it calls a hook with an object that holds a tensor of this call")
 
     def check_launches(self, numbers: Tape | None = None) -> None:
-        """Raise if a kernel of a GPU was launched, or one with random numbers that a replay cannot draw.
+        """Raise if a device without memory was used, or random numbers were drawn that a replay cannot draw.
 
         `numbers`: the tape whose random numbers this one draws again.
 
@@ -230,12 +245,25 @@ class Recording:
         UnrecordableError
         """
         for launch in self.tape:
-            if launch.device != "cpu":
-                raise UnrecordableError("it launches kernels on a GPU")
+            if launch.device != "cpu" and not launch.device.startswith("cuda"):
+                raise UnrecordableError(f"it launches kernels on the device {launch.device!r}")
             if "seed" in launch.frame.fields:
                 seed, offset = (launch.words[launch.frame.place(name)] for name in ("seed", "offset"))
-                if not launch.drew or not rt.tape_drew(numbers or self.tape, seed, offset):
+                device = devices.number_named(launch.device)
+                if not launch.drew or not rt.tape_drew(numbers or self.tape, device, seed, offset):
                     raise UnrecordableError("it draws random numbers from a generator of its own")
+
+    def drawing(self) -> set[int]:
+        """The numbers of the devices whose random numbers it draws, by launches or, on the CPU, by what it calls."""
+        drawing = [launch.device for launch in self.tape if "seed" in launch.frame.fields]
+        drawing += ["cpu" for call in self.tape._calls if call.drawn is not None]
+        return {devices.number_named(device) for device in drawing}
+
+    @property
+    def uses_gpus(self) -> bool:
+        """Whether it launches kernels on a GPU, or makes memory there."""
+        made = (rt.field(memory, _DEVICE) for memory in rt.tape_memory(self.tape))
+        return any(launch.device != "cpu" for launch in self.tape) or any(made)
 
     def fuse(self, outputs: Sequence[Any]) -> FusedTape:
         """Let launches become one, of a call that gives some outputs."""
@@ -260,6 +288,7 @@ class Recording:
         UnrecordableError
         """
         self.check_launches(numbers)
+        self._shown.clear()
         values_first(self.tape, self.given, self.held, outputs)
         fused = self.fuse(outputs)
         program = Program(self.tape, self.given, self.held, outputs, modes, fused.room, options)
@@ -314,10 +343,14 @@ class Bound:
     n_launches : int
     nbytes : int
         Bytes of memory that it keeps.
+    untouched : set of int
+        The tensors that come or are held, by their numbers, whose memory no launch and no call of Python looks at.
     """
 
     def __init__(self, program: Program, fused: Report) -> None:
         self.fused = fused
+        around = (program.regions.find(before.tensor) for before in (*program.given, *program.held))
+        self.untouched = {k for k, n in enumerate(around) if n is None or not program.regions.all[n].uses}
         self.tape = program.tape
         self.held = tuple(before.tensor for before in program.held)
         self.objects = (
@@ -337,7 +370,7 @@ class Bound:
     def refusal(self, answer: int) -> str:
         """What an int says for which `call` returns it."""
         k, reason = divmod(answer, 16)
-        if reason in (0, 1, 7, 8, 9):
+        if reason in (0, 1, 7, 8, 9, 10):
             return _REFUSALS[reason]
         n = self.n_given
         return f"{f'tensor {k} of the arguments' if k < n else f'tensor {k - n} from outside'} {_REFUSALS[reason]}"
@@ -346,32 +379,28 @@ class Bound:
 # --- graphs ----------------------------------------------------------------------------------------------------
 
 
-def is_freed(outputs: Sequence[Any]) -> bool:
-    """Whether the graph behind some tensors was freed by a pass, as far as that shows.
+class Graph:
+    """What a pass through some tensors would go through, up to the tensors that come with a call or are held.
 
-    Raises
-    ------
-    UnrecordableError
-        If what a replay does not do is due somewhere in it: native hooks, gradients that are kept.
+    Attributes
+    ----------
+    is_freed : bool
+        Whether a pass has freed it, as far as that shows.
+    states : list of Tensor
+        Those of the native hooks within it, which run on what these hold by then.
     """
-    seen: set[int] = set()
-    todo = [t.grad_fn for t in outputs]
-    freed = False
-    while todo:
-        node = todo.pop()
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        flags = rt.node_field(node, _NODE_FLAGS)
-        freed = freed or bool(flags & SAVED_FREED)
-        if rt.node_field(node, _VARIABLE):
-            continue  # of a leaf: its hooks run when the gradient reaches it
-        if rt.node_field(node, _RETAINS):
-            raise UnrecordableError("gradients are kept within it (retain_grad)")
-        if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS) and any(map(_has_native_hooks, node_stores(node))):
-            raise UnrecordableError("there are native hooks within it")
-        todo += [following for following, _ in node.next_functions]
-    return freed
+
+    def __init__(self, outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
+        self.is_freed = False
+        states: dict[int, Any] = {}
+        ends = {id(node): node for node in map(rt.gradient_node, wanted)}
+        for node in nodes_behind(roots(outputs), ends):
+            flags = rt.node_field(node, _NODE_FLAGS)
+            self.is_freed = self.is_freed or bool(flags & SAVED_FREED)
+            if flags & (TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS) and not rt.node_field(node, _VARIABLE):
+                found = (hook for hooks in node_stores(node) for hook in hooks.values())
+                states.update((id(t), t) for hook in found if (t := state_of(hook)) is not None)
+        self.states = list(states.values())
 
 
 def node_stores(node: Any) -> Iterator[Any]:
@@ -380,10 +409,6 @@ def node_stores(node: Any) -> Iterator[Any]:
         held = rt.node_hooks(node, place)
         if held is not None:
             yield from (hooks for _, hooks in held) if isinstance(held, tuple) else (held,)
-
-
-def _has_native_hooks(hooks: Any) -> bool:
-    return any(isinstance(hook, NativeHook) for hook in hooks.values())
 
 
 def rehearse(
@@ -403,6 +428,10 @@ def rehearse(
     state.rehearses = True
     try:
         found = rt.run_pass(list(outputs), list(gradients), list(wanted), flags)
+    except UnrehearsableError as error:
+        raise UnrecordableError(str(error)) from None
+    except Exception as error:  # an eager call raises it where somebody makes that pass
+        raise UnrecordableError(f"its backward pass raises {type(error).__name__}: {error}") from error
     finally:
         state.rehearses = False
         handle.remove()

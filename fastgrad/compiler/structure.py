@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from fastgrad.compiler.guards import SCALARS
@@ -66,6 +66,18 @@ class Flat:
             return _scalar(value), value
         self.objects.append(value)
         return (object, id(value)), value
+
+
+_OURS = ("fastgrad", "torch")  # the latter while it answers for PyTorch
+
+
+def foreign_class(tensors: Iterable[Any]) -> str:
+    """The name of the class of a tensor that is none of the library's; empty if there is none.
+
+    What functions make of such tensors is of their classes, or what their `__torch_function__` says.
+    """
+    names = {(str(kind.__module__).partition(".")[0], kind.__name__) for kind in set(map(type, tensors))}
+    return next((name for package, name in names if package not in _OURS), "")
 
 
 def _is_entered(value: Any) -> bool:

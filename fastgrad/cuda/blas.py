@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.cuda import libraries
 from fastgrad.native.contracts.cuda import WORKSPACE
 
 PRODUCT = "cublasGemmStridedBatchedEx_64"
@@ -14,7 +14,6 @@ SET_WORKSPACE = "cublasSetWorkspace_v2"
 SUMS_IN_FLOAT32 = 16
 """CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION: parts of a sum are not rounded to halves before they are added."""
 
-_LIBRARIES = ("libcublas.so.13", "libcublas.so.12")
 _P, _Z = ctypes.c_void_p, ctypes.c_size_t
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (_P,),
@@ -32,27 +31,11 @@ def find() -> Callable[[str], int]:
     ImportError
         If there is no cuBLAS.
     """
-    library = _load()
-
-    def address(name: str) -> int:
-        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-
-    return address
-
-
-def _load() -> ctypes.CDLL:
-    with contextlib.suppress(
-        ImportError, RuntimeError
-    ):  # NVIDIA's wheels, as its own libraries look for them
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-
-        return ctypes.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
-    for name in _LIBRARIES:
-        with contextlib.suppress(OSError):
-            return ctypes.CDLL(name)
-    raise ImportError(
+    return libraries.load(
+        "cublas",
+        ("libcublas.so.13", "libcublas.so.12"),
         "matrix products on a GPU need cuBLAS, which was not found: pip install 'fastgrad[cuda13]' "
-        "(or 'fastgrad[cuda12]', as the driver needs)"
+        "(or 'fastgrad[cuda12]', as the driver needs)",
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastgrad.cuda import blas, reports
 from fastgrad.cuda.driver import FATAL, Driver, find
+from fastgrad.cuda.words import lasting_words, words
 from fastgrad.flags import CUDA_SYNC
 from fastgrad.native.contracts.cuda import (
     ARENA,
@@ -45,11 +46,11 @@ from fastgrad.native.contracts.limits import FIRST_GPU, MAX_GPUS
 from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.unit import routines
 from fastgrad.native.host import devices
+from fastgrad.native.host.hook_calls import refuse_replays
 
 if TYPE_CHECKING:
     from fastgrad.kernels.cuda.compile import Cubin
 
-Words = Any  # an array of int64
 MAX_CHOICES = 1024  # threads that have chosen a stream
 _lock = threading.RLock()
 _captures = itertools.count(1)
@@ -77,10 +78,6 @@ Compiler = Callable[[Any, int, int, str], "Cubin"]
 """From a row of the kernel table, a dtype, a layout class and an architecture to a kernel."""
 
 
-def _words(count: int) -> Words:
-    return (ctypes.c_int64 * count)()
-
-
 class Gpu:
     """A GPU that the runtime may use."""
 
@@ -92,7 +89,7 @@ class Gpu:
         self.context = driver.number("cuDevicePrimaryCtxRetain", self.device, kind=ctypes.c_void_p)
         self.make_current()
         self.stream = driver.number("cuStreamCreate", NON_BLOCKING, kind=ctypes.c_void_p)
-        self.state = _words(GPU.words)
+        self.state = lasting_words(GPU.words)
         for name in DRIVER:
             self._set(name, driver.address(name))
         self._set("context", self.context)
@@ -111,7 +108,7 @@ class Gpu:
             ("a kernel has reported an index out of range",),
         )
         """What somebody was told last of what kernels report."""
-        self._choices: Words = None
+        self._choices: Any = None
         self._blas: Callable[[str], int] | None = None
         self._handles: dict[int, tuple[int, int]] = {}
 
@@ -144,7 +141,7 @@ class Gpu:
 
     def _routine(self, name: str, nbytes: int = 0, address: int = 0) -> int:
         """Call a routine that takes an `ALLOCATION`; the address that it answers with."""
-        frame = _words(ALLOCATION.words)
+        frame = words(ALLOCATION.words)
         frame[ALLOCATION.fields["nbytes"][0]] = nbytes
         frame[ALLOCATION.fields["address"][0]] = address
         frame[ALLOCATION.fields["state"][0]] = self.address
@@ -173,7 +170,7 @@ class Gpu:
 
     def _write_choice(self, place: int, thread: int, stream: int) -> None:
         if self._choices is None:
-            self._choices = _words(MAX_CHOICES * CHOICE.words)
+            self._choices = lasting_words(MAX_CHOICES * CHOICE.words)
             self._set("choices", ctypes.addressof(self._choices))
         if place == MAX_CHOICES:
             raise RuntimeError(f"more than {MAX_CHOICES} threads have chosen a stream of GPU {self.index}")
@@ -222,6 +219,7 @@ class Gpu:
 
     def record_use(self, address: int, stream: int) -> None:
         """Keep the memory at an address, once it is given back, until a stream has done what it was given by then."""
+        refuse_replays("it says that another stream uses memory (record_stream)")
         code = -self._routine("record_use", stream, address)
         if code:
             raise self.error(code, "record_stream()")
@@ -420,7 +418,7 @@ class Gpu:
         """The address of the record by which a kernel is launched: see `CUDA_KERNEL`."""
         made = self._compiler(kernel, dtype, layout_class, self.architecture)
         how = made.launch
-        record = _words(CUDA_KERNEL.words)
+        record = lasting_words(CUDA_KERNEL.words)
         if how.kind == PRODUCT and not self.read("blas"):
             self._need_blas()
         if how.kind == PEER:
@@ -432,6 +430,7 @@ class Gpu:
             "kind": how.kind, "function": function, "n_words": how.n_words,
             "items": _encoded(how.items, kernel.frame(layout_class)),
             "per_block": how.per_block, "threads": how.threads, "more": how.more,
+            "moved": how.moved, "turns": how.turns,
             "steps": kernel.frame(layout_class).place(how.steps) if how.steps else 0,
         }  # fmt: skip
         for field, value in values.items():

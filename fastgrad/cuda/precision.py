@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from fastgrad.cuda import gpus
+from fastgrad.native.build.loader import runtime_set
 
 EXACT = "highest"
 _KNOWN = (EXACT, "high", "medium")
@@ -62,4 +63,29 @@ def set_float32_matmul_precision(precision: str) -> None:
     gpus.set_allow_tf32(precision != EXACT)
 
 
-__all__ = ["get_float32_matmul_precision", "set_float32_matmul_precision"]
+def products_in_tf32() -> bool:
+    """Whether GPUs may round the factors of products of float32 matrices to TF32."""
+    return gpus._allow_tf32
+
+
+_of_convolutions: list[bool | None] = [None]
+
+
+def convolutions_in_tf32() -> bool | None:
+    """Whether GPUs may round the factors of convolutions of float32 to TF32; None while nobody has said so."""
+    return _of_convolutions[0]
+
+
+def allow_convolutions_in_tf32(allow: bool | None) -> None:
+    """Say whether they may; where nobody says so, they may not.
+
+    What is recorded of a convolution keeps what held when it was recorded.
+    """
+    _of_convolutions[0] = allow
+    runtime_set("convolutions_in_tf32", int(bool(allow)))
+
+
+__all__ = [
+    "allow_convolutions_in_tf32", "convolutions_in_tf32", "get_float32_matmul_precision",
+    "set_float32_matmul_precision",
+]  # fmt: skip

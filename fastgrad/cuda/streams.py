@@ -18,6 +18,7 @@ from fastgrad.cuda.gpus import NON_BLOCKING, Gpu, attached
 from fastgrad.cuda.selection import gpu_of
 from fastgrad.native.contracts.cuda import NO_TIMES, NOT_READY
 from fastgrad.native.host import devices
+from fastgrad.native.host.hook_calls import refuse_replays
 from fastgrad.places import device as Device  # noqa: N812
 
 _IN_POOL = 32
@@ -251,6 +252,7 @@ def stream_on(gpu: Gpu) -> Stream:
 
 
 def _choose(chosen: Stream) -> None:
+    refuse_replays("it chooses a stream")
     gpu = chosen._gpu
     gpu.choose(threading.get_ident(), chosen.cuda_stream)
     if chosen.cuda_stream == gpu.stream:
@@ -391,6 +393,7 @@ class Event:
         """
         where = stream_on(gpu_of()) if stream is None else need(stream, Stream, "record", "stream")
         gpu = where._gpu
+        refuse_replays("it records an event")
         gpu.raise_failure("record")
         if self._gpu is not None and self._gpu is not gpu:
             raise RuntimeError(
@@ -409,6 +412,7 @@ class Event:
     def wait(self, stream: Stream | None = None) -> None:
         """Let all that a stream, by default the current one, is given from now on wait for the event."""
         where = stream_on(gpu_of()) if stream is None else need(stream, Stream, "wait", "stream")
+        refuse_replays("it lets a stream wait for an event")
         capture = where._gpu.capture_number()
         if self._gpu is not None and capture and self._capture != capture:
             raise RuntimeError(

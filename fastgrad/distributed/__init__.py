@@ -3,7 +3,14 @@
 ``fastgrad launch -n 2 program.py`` or ``mpiexec -n 2 python program.py`` starts the processes, which are *ranks*.
 """
 
-from fastgrad.distributed.backends import Backend
+from fastgrad.distributed.backends import (
+    Backend,
+    is_backend_available,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+)
 from fastgrad.distributed.buckets import BuiltinCommHookType, GradBucket
 from fastgrad.distributed.collectives import (
     all_gather,
@@ -34,12 +41,7 @@ from fastgrad.distributed.groups import (
     group,
     init_process_group,
     is_available,
-    is_backend_available,
-    is_gloo_available,
     is_initialized,
-    is_mpi_available,
-    is_nccl_available,
-    is_torchelastic_launched,
     new_group,
 )
 from fastgrad.distributed.objects import (
@@ -51,6 +53,16 @@ from fastgrad.distributed.objects import (
     send_object_list,
 )
 from fastgrad.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
+from fastgrad.distributed.stores import (
+    DistNetworkError,
+    DistStoreError,
+    FileStore,
+    HashStore,
+    PrefixStore,
+    Store,
+)
+from fastgrad.distributed.subgroups import new_subgroups, new_subgroups_by_enumeration
+from fastgrad.distributed.tcp_store import TCPStore
 from fastgrad.distributed.transport import DistBackendError, DistError, ReduceOp
 from fastgrad.distributed.work import Work
 from fastgrad.module_names import getattr_of as _getattr_of
@@ -60,11 +72,18 @@ __all__ = [
     "BuiltinCommHookType",
     "DistBackendError",
     "DistError",
+    "DistNetworkError",
+    "DistStoreError",
+    "FileStore",
     "GradBucket",
     "GroupMember",
+    "HashStore",
     "P2POp",
+    "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Work",
     "all_gather",
     "all_gather_into_tensor",
@@ -100,6 +119,8 @@ __all__ = [
     "isend",
     "monitored_barrier",
     "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
     "recv",
     "recv_object_list",
     "reduce",
@@ -111,4 +132,4 @@ __all__ = [
     "send_object_list",
 ]
 
-__getattr__ = _getattr_of(__name__, dict.fromkeys(("algorithms",)))
+__getattr__ = _getattr_of(__name__, dict.fromkeys(("algorithms", "optim")))

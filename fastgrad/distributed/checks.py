@@ -9,6 +9,7 @@ import numpy as np
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed.groups import ProcessGroup
+from fastgrad.distributed.progress import Transfer
 from fastgrad.distributed.transport import ReduceOp, memory, need_sendable, written
 from fastgrad.distributed.work import Collective, Work
 from fastgrad.functions.arguments import need_tensors
@@ -18,7 +19,7 @@ def run(
     group: ProcessGroup,
     call: str,
     equal: tuple[Any, ...],
-    begin: Callable[[], Any],
+    begin: Transfer | Callable[[], Any] | None,
     async_op: bool,
     result: Sequence[Any] = (),
     end: Callable[[], Any] | None = None,
@@ -51,7 +52,7 @@ def run(
 
     work = Collective(group, call, equal, begin, result=result, end=finish)
     if async_op:
-        return work
+        return work.leave_alone()
     work.wait()
     return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
+from fastgrad.distributed import gpu_calls
 from fastgrad.distributed.checks import (
     alike,
     average,
@@ -19,6 +21,7 @@ from fastgrad.distributed.checks import (
     spread,
 )
 from fastgrad.distributed.groups import ProcessGroup, need_group
+from fastgrad.distributed.progress import Transfer, elements, fits
 from fastgrad.distributed.transport import ReduceOp, apart, memory, mpi, need_sendable, operation
 from fastgrad.distributed.work import Collective, Work, need_timeout
 
@@ -31,7 +34,7 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     Parameters
     ----------
     tensor : Tensor
-        Contiguous, on the CPU. MPI reads and writes its memory; nothing is copied.
+        Contiguous, on the CPU, or on a GPU with the backend nccl. Its memory is read and written; nothing is copied.
     op : ReduceOp
     group : ProcessGroup, optional
         By default that of all ranks.
@@ -66,13 +69,18 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     found = need_group("all_reduce", group)
     if found is None:
         return None
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.all_reduce(found, tensor, op, async_op)
     plain = need_sendable("all_reduce", tensor)
     data, function = memory(plain), operation("all_reduce", op, plain.dtype)
 
-    def begin() -> Any:
+    def average_first() -> Any:
         average(op, plain, found)
         return found.comm.Iallreduce(mpi().IN_PLACE, data, op=function)
 
+    begin: Transfer | Callable[[], Any] = average_first
+    if op is not ReduceOp.AVG and fits(data):
+        begin = Transfer("MPI_Iallreduce", mpi().IN_PLACE, data, *elements(data), function, found.comm)
     return run(found, "all_reduce", facts(plain, op.name), begin, async_op, [tensor])
 
 
@@ -101,6 +109,8 @@ def reduce(
     if found is None:
         return None
     root = root_of("reduce", found, "dst", dst, group_dst)
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.reduce(found, tensor, root, op, async_op)
     plain = need_sendable("reduce", tensor)
     data, function = memory(plain), operation("reduce", op, plain.dtype)
     here = found.rank() == root
@@ -136,6 +146,8 @@ def reduce_scatter_tensor(
     found = need_group(call, group)
     if found is None:
         return None
+    if gpu_calls.takes(found, output):
+        return gpu_calls.reduce_scatter_tensor(found, output, input, op, async_op)
     plain, given = need_sendable(call, output, "output"), need_sendable(call, input, "input")
     need_times(call, "input", given, "output", plain, found.size())
     return _reduce_scatter(call, found, output, plain, apart(memory(given), memory(plain)), op, async_op)
@@ -162,8 +174,10 @@ def reduce_scatter(
     found = need_group(call, group)
     if found is None:
         return None
-    plain = need_sendable(call, output, "output")
     given = one_for_each(call, "input_list", input_list, found.size())
+    if gpu_calls.takes(found, output):
+        return gpu_calls.reduce_scatter(found, output, given, op, async_op)
+    plain = need_sendable(call, output, "output")
     data = np.concatenate(alike(call, "input_list", given, plain))
     return _reduce_scatter(call, found, output, plain, data, op, async_op)
 
@@ -213,13 +227,18 @@ def broadcast(
     if found is None:
         return None
     root = root_of("broadcast", found, "src", src, group_src)
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.broadcast(found, tensor, root, async_op)
     plain = need_sendable("broadcast", tensor)
     data = memory(plain)
+    begin: Transfer | Callable[[], Any] = lambda: found.comm.Ibcast(data, root=root)  # noqa: E731
+    if fits(data):
+        begin = Transfer("MPI_Ibcast", data, *elements(data), root, found.comm)
     return run(
         found,
         "broadcast",
         facts(plain, f"src={found.ranks[root]}"),
-        lambda: found.comm.Ibcast(data, root=root),
+        begin,
         async_op,
         [tensor],
         changes=found.rank() != root,
@@ -247,6 +266,8 @@ def all_gather_into_tensor(
     found = need_group(call, group)
     if found is None:
         return None
+    if gpu_calls.takes(found, output_tensor):
+        return gpu_calls.all_gather_into_tensor(found, output_tensor, input_tensor, async_op)
     plain = need_sendable(call, output_tensor, "output_tensor")
     given = need_sendable(call, input_tensor, "input_tensor")
     need_times(call, "output_tensor", plain, "input_tensor", given, found.size())
@@ -280,9 +301,11 @@ def all_gather(tensor_list: Any, tensor: Any, group: Any = None, async_op: bool 
     found = need_group("all_gather", group)
     if found is None:
         return None
+    targets = one_for_each("all_gather", "tensor_list", tensor_list, found.size())
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.all_gather(found, targets, tensor, async_op)
     given = need_sendable("all_gather", tensor)
     data = memory(given)
-    targets = one_for_each("all_gather", "tensor_list", tensor_list, found.size())
     memories = alike("all_gather", "tensor_list", targets, given)
     parts = np.empty((found.size(), data.size), data.dtype)
     return run(
@@ -324,13 +347,14 @@ def gather(
     if found is None:
         return None
     root = root_of("gather", found, "dst", dst, group_dst, default=0)
+    targets = _at_root("gather", found, "dst", root, "gather_list", gather_list)
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.gather(found, tensor, targets, root, async_op)
     given = need_sendable("gather", tensor)
     data = memory(given)
     equal = facts(given, f"dst={found.ranks[root]}")
-    if found.rank() != root:
-        need_nothing("gather", "gather_list", gather_list, "dst")
+    if targets is None:
         return run(found, "gather", equal, lambda: found.comm.Igather(data, None, root=root), async_op)
-    targets = one_for_each("gather", "gather_list", () if gather_list is None else gather_list, found.size())
     memories = alike("gather", "gather_list", targets, given)
     parts = np.empty((found.size(), data.size), data.dtype)
     return run(
@@ -342,6 +366,16 @@ def gather(
         targets,
         lambda: spread(parts, memories),
     )
+
+
+def _at_root(
+    call: str, group: ProcessGroup, rank: str, root: int, argument: str, tensors: Any
+) -> list[Any] | None:
+    """The list of tensors that one rank alone has; None on others."""
+    if group.rank() == root:
+        return one_for_each(call, argument, () if tensors is None else tensors, group.size())
+    need_nothing(call, argument, tensors, rank)
+    return None
 
 
 def scatter(
@@ -373,16 +407,12 @@ def scatter(
     if found is None:
         return None
     root = root_of("scatter", found, "src", src, group_src, default=0)
+    given = _at_root("scatter", found, "src", root, "scatter_list", scatter_list)
+    if gpu_calls.takes(found, tensor):
+        return gpu_calls.scatter(found, tensor, given, root, async_op)
     plain = need_sendable("scatter", tensor)
     target = memory(plain)
-    parts = None
-    if found.rank() == root:
-        given = one_for_each(
-            "scatter", "scatter_list", () if scatter_list is None else scatter_list, found.size()
-        )
-        parts = np.concatenate(alike("scatter", "scatter_list", given, plain))
-    else:
-        need_nothing("scatter", "scatter_list", scatter_list, "src")
+    parts = None if given is None else np.concatenate(alike("scatter", "scatter_list", given, plain))
     equal = facts(plain, f"src={found.ranks[root]}")
     return run(
         found, "scatter", equal, lambda: found.comm.Iscatter(parts, target, root=root), async_op, [tensor]
@@ -399,21 +429,21 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -
     ----------
     group, async_op
         As for `all_reduce`.
-    device_ids : None
-        For GPUs; not supported.
+    device_ids : list of int, optional
+        Of GPUs, with the backend nccl; ignored, as it is the ranks that wait.
 
     Returns
     -------
     Work or None
     """
-    if device_ids is not None:
-        raise NotImplementedError(
-            "barrier(): argument 'device_ids' is for GPUs, which the backend mpi does not know"
-        )
     found = need_group("barrier", group)
     if found is None:
         return None
-    return run(found, "barrier", (), lambda: None, async_op)
+    if device_ids is not None and not found.has_gpus:
+        raise NotImplementedError(
+            "barrier(): argument 'device_ids' is for GPUs, which the backend mpi does not know"
+        )
+    return run(found, "barrier", (), None, async_op)
 
 
 def monitored_barrier(
@@ -431,4 +461,4 @@ def monitored_barrier(
     found = need_group("monitored_barrier", group)
     if found is not None:
         limit = need_timeout("monitored_barrier", timeout, found.timeout)
-        Collective(found, "monitored_barrier", (), lambda: None).wait(limit)
+        Collective(found, "monitored_barrier", (), None).wait(limit)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad.distributed import gpu_calls
 from fastgrad.distributed.checks import facts, one_for_each, run, spread
 from fastgrad.distributed.groups import ProcessGroup, need_group
-from fastgrad.distributed.transport import apart, memory, need_sendable
+from fastgrad.distributed.transport import apart, memory, need_contiguous, need_sendable
 from fastgrad.distributed.work import Collective, Work
 
 
@@ -37,35 +38,33 @@ def all_to_all(
         return None
     given = one_for_each(call, "input_tensor_list", input_tensor_list, found.size())
     targets = one_for_each(call, "output_tensor_list", output_tensor_list, found.size())
+    on_gpu = gpu_calls.takes(found, given[0])
+    need = need_contiguous if on_gpu else need_sendable
     named = (("input_tensor_list", given), ("output_tensor_list", targets))
-    given, plain = ([need_sendable(call, t, f"{name}[{k}]") for k, t in enumerate(ts)] for name, ts in named)
+    given, plain = ([need(call, t, f"{name}[{k}]") for k, t in enumerate(ts)] for name, ts in named)
     for name, tensors in (("input_tensor_list", given), ("output_tensor_list", plain)):
         for k, t in enumerate(tensors):
             if t.dtype != given[0].dtype:
                 raise ValueError(
                     f"{call}(): '{name}[{k}]' is of {t.dtype}, but the first input of {given[0].dtype}"
                 )
+    sent, came = [t.numel() for t in given], [t.numel() for t in plain]
+    equal = facts(given[0])[:1]
+    if on_gpu:
+        return _on_gpu(call, found, equal, given, plain, async_op, targets)
     memories = [memory(t) for t in plain]
-    arrived = np.empty(sum(m.size for m in memories), memories[0].dtype)
-    sizes = [m.size for m in memories]
+    arrived = np.empty(sum(came), memories[0].dtype)
 
     def end() -> None:
-        spread(np.split(arrived, np.cumsum(sizes)[:-1]), memories)  # type: ignore[arg-type]
+        spread(np.split(arrived, np.cumsum(came)[:-1]), memories)  # type: ignore[arg-type]
 
     data = np.concatenate([memory(t) for t in given])
-    begin = _exchange(call, found, data, [t.numel() for t in given], arrived, sizes)
-    return run(found, call, facts(given[0])[:1], begin, async_op, targets, end)
+    begin = _exchange(call, found, data, sent, arrived, came)
+    return run(found, call, equal, begin, async_op, targets, end)
 
 
-def _exchange(
-    call: str,
-    group: ProcessGroup,
-    data: np.ndarray,
-    sent: Sequence[int],
-    target: np.ndarray,
-    came: Sequence[int],
-) -> Callable[[], Any]:
-    """Begin to send parts of one array and to fill parts of another one, once all know that their sizes fit."""
+def _need_fitting(call: str, group: ProcessGroup, sent: Sequence[int], came: Sequence[int]) -> None:
+    """All ranks must expect as many elements as are sent to them."""
     n = group.size()
     told = np.empty((n, 2, n), np.int64)
     own = np.array([sent, came], np.int64)
@@ -78,7 +77,35 @@ def _exchange(
             for a, b in wrong
         )
         raise ValueError(f"{call}(): {where}")
+
+
+def _exchange(
+    call: str,
+    group: ProcessGroup,
+    data: np.ndarray,
+    sent: Sequence[int],
+    target: np.ndarray,
+    came: Sequence[int],
+) -> Callable[[], Any]:
+    """Begin to send parts of one array and to fill parts of another one, once all know that their sizes fit."""
+    _need_fitting(call, group, sent, came)
     return lambda: group.comm.Ialltoallv([data, list(sent)], [target, list(came)])
+
+
+def _on_gpu(
+    call: str,
+    group: ProcessGroup,
+    equal: tuple[Any, ...],
+    given: Sequence[Any],
+    targets: Sequence[Any],
+    async_op: bool,
+    result: Sequence[Any],
+) -> Work | None:
+    """The same with tensors of a GPU, one for each rank."""
+    gpu_calls.one_gpu(call, [*given, *targets])  # before other ranks wait for this one
+    _need_fitting(call, group, [t.numel() for t in given], [t.numel() for t in targets])
+    sent, came = dict(enumerate(given)), dict(enumerate(targets))
+    return gpu_calls.exchange(group, call, equal, sent, came, async_op, result)
 
 
 def all_to_all_single(
@@ -108,14 +135,20 @@ def all_to_all_single(
     found = need_group(call, group)
     if found is None:
         return None
-    plain, given = need_sendable(call, output, "output"), need_sendable(call, input, "input")
+    on_gpu = gpu_calls.takes(found, output)
+    need = need_contiguous if on_gpu else need_sendable
+    plain, given = need(call, output, "output"), need(call, input, "input")
     if plain.dtype != given.dtype:
         raise ValueError(f"{call}(): 'output' is of {plain.dtype}, but 'input' of {given.dtype}")
     sent = _splits(call, "input", given, input_split_sizes, found.size())
     came = _splits(call, "output", plain, output_split_sizes, found.size())
+    equal = facts(given)[:1]
+    if on_gpu:
+        parts, targets = given.reshape(-1).split(sent), plain.reshape(-1).split(came)
+        return _on_gpu(call, found, equal, parts, targets, async_op, [output])
     target = memory(plain)
     begin = _exchange(call, found, apart(memory(given), target), sent, target, came)
-    return run(found, call, facts(given)[:1], begin, async_op, [output])
+    return run(found, call, equal, begin, async_op, [output])
 
 
 def _splits(call: str, argument: str, tensor: Any, sizes: Any, n: int) -> list[int]:

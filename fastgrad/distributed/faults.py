@@ -59,9 +59,9 @@ class Watch:
         self._looked = 0.0
 
     def tell(self, kind: str, *facts: Any) -> None:
-        """Send a notice to every other rank."""
+        """Send a notice to every other rank; one that has left waits for the others to leave too, and for no more."""
         for rank in range(self.size):
-            if rank != self.rank and rank not in self.failed and rank not in self.left:
+            if rank != self.rank and rank not in self.failed and (rank not in self.left or kind == "left"):
                 self.kept.append(self.comm.isend((self.epoch, kind, self.rank, *facts), rank, TAG))
 
     def read(self) -> None:

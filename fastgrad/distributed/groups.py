@@ -6,10 +6,17 @@ import os
 from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+import numpy as np
+
+from fastgrad.cuda.gpus import Gpu
+from fastgrad.distributed.backends import need_backend, need_gpu
 from fastgrad.distributed.faults import Farewell, Watch, meet, unname_shared_memory
+from fastgrad.distributed.nccl import Communicator
+from fastgrad.distributed.progress import queue
+from fastgrad.distributed.stores import Store
 from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.distributed.work import Collective, Work, need_timeout
 from fastgrad.functions.arguments import need_type
@@ -31,11 +38,23 @@ class ProcessGroup:
     number : int
         Which group of the program this is; the default one is 0.
     timeout : timedelta
+    desc : str
+    backend : str
+        As in `BACKENDS`.
     """
 
     def __init__(
-        self, comm: Any, ranks: tuple[int, ...], watch: Watch, number: int, timeout: timedelta, desc: str = ""
+        self,
+        comm: Any,
+        ranks: tuple[int, ...],
+        watch: Watch,
+        number: int,
+        timeout: timedelta,
+        desc: str = "",
+        backend: str = "mpi",
     ) -> None:
+        self.backend, self.has_gpus = backend, "nccl" in backend
+        self.communicators: dict[Gpu, Communicator] = {}
         self.comm, self.check = comm, comm.Dup()
         self.ranks, self.watch, self.id = ranks, watch, number
         self.timeout = timeout
@@ -43,7 +62,8 @@ class ProcessGroup:
         watch.begun[number] = 0
         self.failure: BaseException | None = None
         self.pending: deque[Collective] = deque()
-        self.flying: set[Work] = set()
+        self.flying: dict[Work, None] = {}  # in the order of the calls
+        self.gate = np.zeros(1, np.int64)  # see Note [Progress] in `native.messages.progress`
 
     def rank(self) -> int:
         """The number of this process in the group."""
@@ -55,7 +75,13 @@ class ProcessGroup:
 
     def name(self) -> str:
         """The backend."""
-        return "mpi"
+        return self.backend
+
+    def communicator(self, gpu: Gpu) -> Communicator:
+        """What the GPUs of its ranks call each other by; all ranks ask for the first time at once."""
+        if gpu not in self.communicators:
+            self.communicators[gpu] = Communicator(self, gpu)
+        return self.communicators[gpu]
 
     def title(self) -> str:
         """What messages call it."""
@@ -91,8 +117,15 @@ class ProcessGroup:
 
     def free(self) -> None:
         """Give back what MPI keeps for it."""
+        self.free_communicators(broken=False)
         self.comm.Free()
         self.check.Free()
+
+    def free_communicators(self, broken: bool) -> None:
+        """Give back what NCCL keeps for it."""
+        while self.communicators:
+            _, communicator = self.communicators.popitem()
+            communicator.free(broken)
 
 
 class _World(type):
@@ -133,34 +166,6 @@ def is_available() -> bool:
     return True
 
 
-@cache
-def is_mpi_available() -> bool:
-    """Whether mpi4py is installed, which the backend ``"mpi"`` needs."""
-    from importlib.util import find_spec
-
-    return find_spec("mpi4py") is not None
-
-
-def is_nccl_available() -> bool:
-    """Whether there is the backend ``"nccl"``; there is none."""
-    return False
-
-
-def is_gloo_available() -> bool:
-    """Whether there is the backend ``"gloo"``; there is none."""
-    return False
-
-
-def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process, which it cannot."""
-    return False
-
-
-def is_backend_available(backend: str) -> bool:
-    """Whether there is a backend of this name."""
-    return need_type("is_backend_available", backend, str, "backend").lower() == "mpi" and is_mpi_available()
-
-
 def is_initialized() -> bool:
     """Whether there is a default process group."""
     return bool(_state.groups)
@@ -185,15 +190,21 @@ def init_process_group(
     Parameters
     ----------
     backend : str, optional
-        ``"mpi"``, also the default; ``"cpu:mpi"`` means the same.
+        ``"mpi"``, also the default; ``"cpu:mpi"`` means the same. With ``"nccl"``, or ``"cpu:mpi,cuda:nccl"``,
+        which means the same, tensors on GPUs are sent by NCCL, and those on the CPU by MPI.
     init_method : str, optional
-        ``"env://"`` or ``"file://..."``; MPI knows its processes, so nothing is read or written.
+        ``"env://"``, ``"file://..."`` or ``"tcp://host:port"``; MPI knows its processes, so nothing is read, written or
+        connected.
     timeout : timedelta, optional
         How long calls wait for other ranks, by default 30 seconds.
     world_size, rank : int, optional
         Compared with what MPI says.
-    store, pg_options, device_id : None
+    store : Store, optional
+        Ignored, for the same reason.
+    pg_options : None
         Not supported.
+    device_id : device or int, optional
+        The GPU of this process, with the backend nccl: GPUs of all ranks are connected at once, not by the first call.
     group_name : str, optional
         Ignored, as by PyTorch.
 
@@ -205,8 +216,10 @@ def init_process_group(
         If there is a group already, the backend is unknown, or numbers are not those of MPI.
     DistBackendError
         If not all ranks come here in time.
+    ImportError
+        If the backend is nccl, and NCCL is missing.
     NotImplementedError
-        For the backends ``"nccl"`` and ``"gloo"``, and for a store.
+        For other backends of PyTorch's.
 
     Examples
     --------
@@ -220,13 +233,13 @@ def init_process_group(
         raise ValueError("trying to initialize the default process group twice!")
     if _state.farewell is not None:
         raise RuntimeError("init_process_group(): a call of the group before failed; start the program again")
-    _need_backend(backend)
-    _need_init_method(init_method)
-    for name, value in (("store", store), ("pg_options", pg_options), ("device_id", device_id)):
-        if value is not None:
-            raise NotImplementedError(
-                f"init_process_group(): argument '{name}' is not supported; MPI connects the processes by itself"
-            )
+    carrier = need_backend(backend)
+    _need_meeting(init_method, store)
+    if pg_options is not None:
+        raise NotImplementedError(
+            "init_process_group(): argument 'pg_options' is not supported; MPI connects the processes by itself"
+        )
+    gpu = need_gpu("init_process_group", carrier, device_id)
     limit = need_timeout("init_process_group", timeout, default_pg_timeout)
     world = mpi().COMM_WORLD
     need_usable("init_process_group")
@@ -237,34 +250,50 @@ def init_process_group(
     _state.epoch += 1
     watch = Watch(world, _state.epoch)
     ranks = tuple(range(watch.size))
-    _state.groups.append(ProcessGroup(world.Dup(), ranks, watch, 0, limit))
+    made = ProcessGroup(world.Dup(), ranks, watch, 0, limit, backend=carrier)
+    _state.groups.append(made)
     _state.made = 1
+    queue()  # whose thread ends after what `Farewell` still waits for
     _state.farewell = Farewell(watch, lambda: _state.groups)
     _set_environment(world)
+    if gpu is not None:
+        made.communicator(gpu)
 
 
-def _need_backend(backend: Any) -> None:
-    if backend is None:
+def _need_meeting(method: Any, store: Any) -> None:
+    """Refuse what names no place to meet at, although MPI needs none."""
+    if store is not None:
+        need_type("init_process_group", store, Store, "store")
+        if method is not None:
+            raise AssertionError("Cannot specify both init_method and store.")
+    if method is None:
         return
-    if not isinstance(backend, str):
-        raise TypeError(f"init_process_group(): argument 'backend' must be str, not {type(backend).__name__}")
-    name = backend.lower()
-    if name in ("nccl", "gloo", "ucc", "xccl") or "," in name:
-        raise NotImplementedError(
-            f"init_process_group(): the backend {backend!r} is not supported; use 'mpi', with tensors on the CPU"
-        )
-    if name not in ("mpi", "cpu:mpi"):
-        raise ValueError(f"Invalid backend: {backend!r}; fastgrad has 'mpi'")
-
-
-def _need_init_method(method: Any) -> None:
-    if method is not None and (
-        not isinstance(method, str) or not (method.startswith("file://") or method == "env://")
-    ):
+    kind = method.partition("://")[0] if isinstance(method, str) else ""
+    if kind == "tcp":
+        _compare_with_address(method)
+    elif kind != "file" and method != "env://":
         raise ValueError(
-            f"init_process_group(): argument 'init_method' must be 'env://', 'file://...' or None, got {method!r}; "
-            "start the processes with mpiexec or fastgrad launch"
+            "init_process_group(): argument 'init_method' must be 'env://', 'file://...', 'tcp://host:port' or None, "
+            f"got {method!r}; start the processes with mpiexec or fastgrad launch"
         )
+
+
+def _compare_with_address(method: str) -> None:
+    """The numbers in ``tcp://host:port?rank=0&world_size=2``, if there are some, must be those of MPI."""
+    try:
+        url = urlsplit(method)
+        found = url.hostname and url.port is not None
+    except ValueError:
+        found = None
+    if not found:
+        raise ValueError(
+            f"init_process_group(): argument 'init_method' must be 'tcp://host:port', got {method!r}"
+        )
+    world = mpi().COMM_WORLD
+    told = dict(parse_qsl(url.query))
+    for name, actual in (("rank", world.Get_rank()), ("world_size", world.Get_size())):
+        if name in told:
+            _need_equal(f"{name} of argument 'init_method'", told[name], actual)
 
 
 def _compare(argument: str, given: Any, variable: str, actual: int) -> None:
@@ -273,15 +302,19 @@ def _compare(argument: str, given: Any, variable: str, actual: int) -> None:
     if variable in os.environ:
         told.append((f"the environment's {variable}", os.environ[variable]))
     for where, value in told:
-        try:
-            same = int(value) == actual
-        except (TypeError, ValueError):
-            same = False
-        if not same:
-            raise ValueError(
-                f"init_process_group(): {where} is {value!r}, but MPI says {actual}; start the program with\n"
-                "    fastgrad launch -n N program.py\nor mpiexec -n N python program.py"
-            )
+        _need_equal(where, value, actual)
+
+
+def _need_equal(where: str, value: Any, actual: int) -> None:
+    try:
+        same = int(value) == actual
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ValueError(
+            f"init_process_group(): {where} is {value!r}, but MPI says {actual}; start the program with\n"
+            "    fastgrad launch -n N program.py\nor mpiexec -n N python program.py"
+        )
 
 
 def _set_environment(world: Any) -> None:
@@ -335,6 +368,11 @@ def destroy_process_group(group: Any = None) -> None:
     for one in gone:
         if not broken:
             one.free()
+        one.free_communicators(broken)
+        for call in list(one.flying):  # of a group that failed
+            call.forsake()
+    if not _state.groups:
+        queue().close()
 
 
 # --- other groups ------------------------------------------------------------------------------------------------
@@ -358,13 +396,15 @@ def new_group(
     timeout : timedelta, optional
         By default that of the default group.
     backend : str, optional
-        ``"mpi"``.
+        By default that of the default group.
     use_local_synchronization : bool
         True is not supported.
     group_desc : str, optional
         What ``group_desc`` of the group says.
-    pg_options, device_id : None
+    pg_options : None
         Not supported.
+    device_id : device or int, optional
+        As for `init_process_group`.
 
     Returns
     -------
@@ -378,24 +418,26 @@ def new_group(
     """
     world = need_group("new_group", None)
     assert world is not None
-    _need_backend(backend)
+    carrier = world.backend if backend is None else need_backend(backend)
+    gpu = need_gpu("new_group", carrier, device_id)
     for name, value in (
         ("pg_options", pg_options),
-        ("device_id", device_id),
         ("use_local_synchronization", use_local_synchronization or None),
     ):
         if value is not None:
             raise NotImplementedError(f"new_group(): argument '{name}' is not supported; leave it out")
     limit = need_timeout("new_group", timeout, world.timeout)
     members = _need_ranks(world, ranks)
-    Collective(world, "new_group", (list(members),), lambda: None).wait()
+    Collective(world, "new_group", (list(members),), None).wait()
     color = 0 if world.watch.rank in members else mpi().UNDEFINED
     comm = world.comm.Split(color, world.watch.rank)
     number, _state.made = _state.made, _state.made + 1
     if color:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(comm, members, world.watch, number, limit, group_desc or "")
+    made = ProcessGroup(comm, members, world.watch, number, limit, group_desc or "", carrier)
     _state.groups.append(made)
+    if gpu is not None:
+        made.communicator(gpu)
     return made
 
 
@@ -453,7 +495,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """``"mpi"``."""
+    """``"mpi"`` or ``"nccl"``."""
     return need_member("get_backend", group).name()
 
 

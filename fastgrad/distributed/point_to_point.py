@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fastgrad.distributed import gpu_calls
 from fastgrad.distributed.checks import root_of
 from fastgrad.distributed.groups import ProcessGroup, need_group
 from fastgrad.distributed.transport import memory, mpi, need_sendable, written
@@ -30,7 +31,8 @@ def isend(
     -------
     Work or None
     """
-    return _send("isend", tensor, dst, group, tag, group_dst)
+    work = _send("isend", tensor, dst, group, tag, group_dst)
+    return work and work.leave_alone()
 
 
 def send(
@@ -52,6 +54,10 @@ def _send(call: str, tensor: Any, dst: Any, group: Any, tag: Any, group_dst: Any
     found = need_group(call, group)
     if found is None:
         return None
+    if gpu_calls.takes(found, tensor):
+        message = _message(call, found, tensor, "dst", dst, group_dst)
+        message.put()
+        return message
     data = memory(need_sendable(call, tensor))
     peer = _peer(call, found, "dst", dst, group_dst)
     number = _need_tag(call, tag)
@@ -79,7 +85,8 @@ def irecv(
     Work or None
         Its ``source_rank()`` is who sent.
     """
-    return _receive("irecv", tensor, src, group, tag, group_src)
+    work = _receive("irecv", tensor, src, group, tag, group_src)
+    return work and work.leave_alone()
 
 
 def recv(
@@ -113,6 +120,10 @@ def _receive(call: str, tensor: Any, src: Any, group: Any, tag: Any, group_src: 
     found = need_group(call, group)
     if found is None:
         return None
+    if gpu_calls.takes(found, tensor):
+        message = _message(call, found, tensor, "src", src, group_src)
+        message.put()
+        return message
     data = memory(need_sendable(call, tensor))
     anyone = src is None and group_src is None
     peer = mpi().ANY_SOURCE if anyone else _peer(call, found, "src", src, group_src)
@@ -127,6 +138,16 @@ def _receive(call: str, tensor: Any, src: Any, group: Any, tag: Any, group_src: 
         result=[tensor],
         end=lambda: written(tensor),
     )
+
+
+def _message(
+    call: str, group: ProcessGroup, tensor: Any, argument: str, rank: Any, group_rank: Any
+) -> gpu_calls.Message:
+    """A message between GPUs that is still to be put into a stream. It has no tag: NCCL keeps the order of messages."""
+    if rank is None and group_rank is None:
+        raise NotImplementedError(f"{call}(): tensors on GPUs come from a rank that is named by '{argument}'")
+    peer = _peer(call, group, argument, rank, group_rank)
+    return gpu_calls.Message(group, call, tensor, peer, argument == "dst")
 
 
 def _peer(call: str, group: ProcessGroup, argument: str, rank: Any, group_rank: Any) -> int:
@@ -193,10 +214,19 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
         raise ValueError(
             "batch_isend_irecv(): argument 'p2p_op_list' must be a list of P2POp with at least one"
         )
-    begun = []
+    begun: list[Work] = []
+    messages: list[gpu_calls.Message] = []
     for one in p2p_op_list:
+        found = need_group("batch_isend_irecv", one.group)
+        if found is not None and gpu_calls.takes(found, one.tensor):
+            argument = "dst" if one.op is isend else "src"
+            messages.append(_message(one.op.__name__, found, one.tensor, argument, one.peer, one.group_peer))
+            begun.append(messages[-1])
+            continue
         # irecv before isend on one side is no deadlock: nothing here waits
         work = one.op(one.tensor, one.peer, one.group, one.tag, one.group_peer)
         if work is not None:
             begun.append(work)
+    if messages:
+        messages[0].put(*messages[1:])
     return begun

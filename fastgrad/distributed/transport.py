@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
 import sys
-from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -17,6 +17,7 @@ from fastgrad.autograd.mutation import increment_version
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.data import elements_of
 from fastgrad.native.build.loader import rt
+from fastgrad.native.messages.unit import half_routines
 
 
 class DistError(RuntimeError):
@@ -101,43 +102,27 @@ def _finalize() -> None:
 
 
 # --- halves ------------------------------------------------------------------------------------------------------
-# MPI has no type for them that every implementation knows, so their bits travel as uint16 and NumPy combines them.
-
-
-def _widened(bits: np.ndarray) -> np.ndarray:
-    """What bfloat16 bits stand for, as float32."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-
-
-def _narrowed(values: np.ndarray) -> np.ndarray:
-    """The bits of float32 numbers rounded to bfloat16, ties to even; a NaN stays one."""
-    bits = values.astype(np.float32).view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
-
+# MPI has no type for them that every implementation knows, so their bits travel as uint16 and compiled code combines
+# them.
 
 _HALVES = (dtypes.float16, dtypes.bfloat16)
-_COMBINED: dict[str, Callable[..., np.ndarray]] = {
-    "SUM": np.add,
-    "PROD": np.multiply,
-    "MIN": np.minimum,
-    "MAX": np.maximum,
-}
 
 
 @cache
-def _half_operation(kind: Any, name: str) -> Any:
-    combine = _COMBINED[name]
+def library() -> Any:
+    """What mpi4py calls; names of MPI's functions are found in it and in the libraries that it stands on."""
+    return ctypes.CDLL(mpi().__file__)
 
-    def run(given: Any, kept: Any, _: Any) -> None:
-        a, b = (np.frombuffer(memory, np.uint16) for memory in (given, kept))
-        with np.errstate(all="ignore"):
-            if kind is dtypes.float16:
-                b[...] = combine(a.view(np.float16), b.view(np.float16)).view(np.uint16)
-            else:
-                b[...] = _narrowed(combine(_widened(a), _widened(b)))
 
-    return mpi().Op.Create(run, commute=True)
+@cache
+def _half_operation(kind: str, name: str) -> Any:
+    """An operation of MPI's made of a compiled function: it needs no Python where MPI calls it."""
+    handle = ctypes.c_int64(0)
+    address = ctypes.c_void_p(half_routines()[f"{kind}_{name.lower()}"])
+    code = library().MPI_Op_create(address, 1, ctypes.byref(handle))
+    if code:
+        raise mpi().Exception(code)
+    return mpi().Op.fromhandle(handle.value)
 
 
 # --- operations and buffers --------------------------------------------------------------------------------------
@@ -168,23 +153,28 @@ def operation(call: str, op: Any, dtype: Any) -> Any:
             )
         return getattr(mpi(), _OF_BOOLS[name])
     if dtype in _HALVES:
-        return _half_operation(dtype, name)
+        return _half_operation(str(dtype).rpartition(".")[2], name)
     return getattr(mpi(), name)
 
 
-def need_sendable(call: str, tensor: Any, argument: str = "tensor") -> Any:
-    """The tensor, if its memory can be handed to MPI as it lies: as a plain one, which cannot lie about its size."""
+def need_contiguous(call: str, tensor: Any, argument: str = "tensor") -> Any:
+    """The tensor, if its elements lie one behind the other: as a plain one, which cannot lie about its size."""
     tensor = rt.detach(need_tensor(call, tensor, argument))
-    if tensor.device.type != "cpu":
-        raise NotImplementedError(
-            f"{call}(): argument '{argument}' lies on {tensor.device}; the backend mpi sends memory of the CPU: copy "
-            "it with .cpu() first"
-        )
     if not tensor.is_contiguous():
         raise ValueError(
             f"{call}(): Tensors must be contiguous; make a copy of '{argument}' with .contiguous()"
         )
     return tensor
+
+
+def need_sendable(call: str, tensor: Any, argument: str = "tensor") -> Any:
+    """The tensor, if its memory can be handed to MPI as it lies."""
+    if need_tensor(call, tensor, argument).device.type != "cpu":
+        raise NotImplementedError(
+            f"{call}(): argument '{argument}' lies on {tensor.device}; MPI sends memory of the CPU: copy it with "
+            ".cpu() first, or begin with init_process_group('nccl') and let all tensors of the call lie on one GPU"
+        )
+    return need_contiguous(call, tensor, argument)
 
 
 def memory(tensor: Any) -> np.ndarray:

@@ -6,8 +6,9 @@ operation, root). Only if all ranks have the same one does the transfer itself b
 called, and raises. So no rank ever hands MPI a buffer that does not fit those of the others. Calls of one group begin
 their transfers in the order in which they were made, on every rank.
 
-Threads may wait for the same calls. One at a time looks how far they are, and runs what follows when they are over: MPI
-allows no two to ask for the same transfer, and the order of transfers must be that of the calls.
+Checks, transfers and their order are those of flights, with which a thread gets on while nobody waits: see Note
+[Progress] in `native.messages.progress`. What Python does for a call, one Python thread does at a time: it begins
+transfers that need Python, and runs what follows when they are over, where someone waits for that.
 
 Nothing here waits within MPI: who waits asks again and again, so that Ctrl-C works, notices are read
 (Note [Notices] in `faults.py`), and there is an end to it.
@@ -24,9 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastgrad.distributed.progress import Flight, Transfer, queue
 from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.futures import Future
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.messages import AGREED, CHECKING, DIFFERS, OVER
 
 if TYPE_CHECKING:
     from fastgrad.distributed.groups import ProcessGroup
@@ -61,8 +64,8 @@ class Work:
     group : ProcessGroup
     name : str
         Of the call.
-    begin : callable
-        Hands the buffers to MPI and returns its request, or None if nothing is to be sent.
+    begin : Transfer, callable or None
+        What hands the buffers to MPI; a callable returns its request. None if nothing is to be sent.
     result : sequence of Tensor
         What the call gives.
     end : callable, optional
@@ -73,14 +76,14 @@ class Work:
         self,
         group: ProcessGroup,
         name: str,
-        begin: Callable[[], Any],
+        begin: Transfer | Callable[[], Any] | None,
         result: Sequence[Any] = (),
         end: Callable[[], Any] | None = None,
     ) -> None:
         self._group, self._name = group, name
         self._begin, self._end, self._result = begin, end, list(result)
-        self._request: Any = None
-        self._begun = self._done = False
+        self._flight: Flight | None = None
+        self._done = False
         self._error: BaseException | None = None
         self._future: Future[Any] | None = None
 
@@ -189,18 +192,19 @@ class Work:
                     self._fail(error)
         return self._done
 
+    def leave_alone(self) -> Work:
+        """Nobody waits for it yet: let it make progress by itself where that is possible."""
+        queue().leave_alone()
+        return self
+
     def _advance(self) -> None:
-        if not self._begun:
-            self._start()
+        queue().look()
         if self._arrived():
             self._finish()
 
     def _arrived(self) -> bool:
-        return self._request is None or bool(self._request.Test())
-
-    def _start(self) -> None:
-        self._request = self._begin()
-        self._begun = True
+        assert self._flight is not None
+        return self._flight.state == OVER
 
     def _finish(self) -> None:
         if self._end is not None:
@@ -213,21 +217,27 @@ class Work:
             told.__cause__ = error
             error = told
         self._error = error
-        if self._begun:
-            self._group.watch.kept.append((self._request, self._result, self._begin, self._end))
+        self.forsake()
         self._over()
         self._group.give_up(error)
+
+    def forsake(self) -> None:
+        """Look after the transfer no more. MPI may still have its memory, so that this is kept."""
+        if self._flight is not None:
+            queue().take_back(self._flight)
+            self._group.watch.kept.append((self._flight, self._result, self._begin, self._end))
 
     def abandon(self, error: BaseException) -> None:
         """Fail, because a call before this one did."""
         if not self._done:
             self._error = DistBackendError(f"{self.title()} was given up, because {error}")
+            self.forsake()
             self._over()
 
     def _over(self) -> None:
         self._done = True
-        self._group.flying.discard(self)
-        self._begin, self._end = _nothing, None
+        self._group.flying.pop(self, None)
+        self._flight = self._begin = self._end = None
         if self._future is not None:
             self._complete_future()
 
@@ -269,10 +279,6 @@ class Work:
         return "nothing came from the other side"
 
 
-def _nothing() -> None:
-    return None
-
-
 class Collective(Work):
     """A call that every rank of a group makes; see Note [Checked calls].
 
@@ -283,7 +289,12 @@ class Collective(Work):
     """
 
     def __init__(
-        self, group: ProcessGroup, name: str, facts: tuple[Any, ...], begin: Callable[[], Any], **more: Any
+        self,
+        group: ProcessGroup,
+        name: str,
+        facts: tuple[Any, ...],
+        begin: Transfer | Callable[[], Any] | None,
+        **more: Any,
     ) -> None:
         if rt.capturing():
             raise NotImplementedError(
@@ -294,14 +305,17 @@ class Collective(Work):
         super().__init__(group, name, begin, **more)
         self._facts = ", ".join(map(str, facts))
         self._texts: np.ndarray | None = None
+        self._telling: Flight | None = None
         with PROGRESS:
             self.number = group.next_number()
             text = f"{self.number} {name} {self._facts}"
             fingerprint = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
-            self._check = np.array([fingerprint, -fingerprint], np.int64)
-            self._check_request = group.check.Iallreduce(mpi().IN_PLACE, self._check, op=mpi().MAX)
+            check = np.array([fingerprint, -fingerprint], np.int64)
+            request = group.check.Iallreduce(mpi().IN_PLACE, check, op=mpi().MAX)
+            self._flight = Flight(request, check, group.gate, begin)
+            queue().hand_over(self._flight)
             group.pending.append(self)
-            group.flying.add(self)  # MPI writes to its buffers, whether the caller keeps it or not
+            group.flying[self] = None  # MPI writes to its buffers, whether the caller keeps it or not
             self._start_in_order()
 
     def _start_in_order(self) -> None:
@@ -310,34 +324,48 @@ class Collective(Work):
         None is finished here but by who waits for it: what then runs may make calls, and all ranks have to make them in
         the same order.
         """
+        queue().look()
         pending = self._group.pending
-        while pending and not self._begun and pending[0]._agree():
-            call = pending.popleft()
-            try:
-                call._start()
-            except Exception as error:  # noqa: BLE001 - kept, and raised by whoever waits for that one
-                call._fail(error)
+        while pending and self in pending and pending[0]._on_its_way():
+            pending.popleft()
 
     def _advance(self) -> None:
         self._start_in_order()
-        if self._begun:
+        if not self._done and self not in self._group.pending:
             super()._advance()
 
-    def _agree(self) -> bool:
-        """Whether it is known that all ranks made the same call."""
-        if not self._check_request.Test():
+    def _on_its_way(self) -> bool:
+        """Whether all ranks made the same call, and the transfer has begun; let it begin if Python is to do that.
+
+        What goes wrong is kept, and raised by whoever waits for this call.
+        """
+        assert self._flight is not None
+        try:
+            state = self._flight.state
+            if state == DIFFERS:
+                return self._disagree()
+            if state == AGREED and self._flight.by_python:
+                assert callable(self._begin)
+                self._flight.depart(self._begin())
+                return True
+        except Exception as error:  # noqa: BLE001 - as said
+            self._fail(error)
             return False
-        if self._texts is not None:
-            return self._disagree()
-        if self._check[0] == -self._check[1]:
-            return True
-        mine = f"{self._name}({self._facts}), call {self.number}".encode()[:TEXT]
-        own = np.frombuffer(mine.ljust(TEXT), np.uint8).copy()
-        self._texts = np.empty((len(self._group.ranks), TEXT), np.uint8)
-        self._check_request = self._group.check.Iallgather(own, self._texts)
-        return self._agree()
+        return state not in (CHECKING, AGREED)
 
     def _disagree(self) -> bool:
+        """Tell the others what this rank called, and fail once it is known what they did; never on its way."""
+        if self._telling is None:
+            mine = f"{self._name}({self._facts}), call {self.number}".encode()[:TEXT]
+            own = np.frombuffer(mine.ljust(TEXT), np.uint8).copy()
+            self._texts = np.empty((len(self._group.ranks), TEXT), np.uint8)
+            # by the communicator of transfers: all ranks have begun those of the calls before this one, and no other;
+            # in that of checks some may already have begun to check later calls
+            self._telling = Flight(self._group.comm.Iallgather(own, self._texts))
+            queue().hand_over(self._telling)
+            queue().look()
+        if self._telling.state != OVER:
+            return False
         assert self._texts is not None
         told = [bytes(row).decode(errors="replace").strip() for row in self._texts]
         calls = "; ".join(f"rank {r} called {text}" for r, text in zip(self._group.ranks, told, strict=True))
@@ -348,6 +376,13 @@ class Collective(Work):
             )
         )
         return False
+
+    def forsake(self) -> None:
+        """As for any call; texts that it waits for as well."""
+        super().forsake()
+        if self._telling is not None:
+            queue().take_back(self._telling)
+            self._group.watch.kept.append((self._telling, self._texts))
 
     def title(self) -> str:
         """What messages call it."""
@@ -386,11 +421,15 @@ class PointToPoint(Work):
         super().__init__(group, name, begin, **more)
         self._peer, self._expected = peer, expected
         self._status = mpi().Status()
-        group.flying.add(self)  # as above
+        group.flying[self] = None  # as above
         self._progress()
 
-    def _arrived(self) -> bool:
-        return bool(self._request.Test(self._status))
+    def _advance(self) -> None:
+        if self._flight is None:
+            assert callable(self._begin)
+            self._flight = Flight(self._begin(), status=self._status)
+            queue().hand_over(self._flight)
+        super()._advance()
 
     def _finish(self) -> None:
         if self._expected is not None:

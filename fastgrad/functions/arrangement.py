@@ -14,6 +14,7 @@ from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, chunk, expand, flatten, narrow, reshape, stack, unsqueeze, wrapped
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
+from fastgrad.places import get_default_device
 
 # --- at least so many dimensions -------------------------------------------------------------------------------
 
@@ -217,21 +218,25 @@ def broadcast_shapes(*shapes: Any) -> Any:
     >>> fg.broadcast_shapes((2, 1), (3,))
     fastgrad.Size([2, 3])
     """
-    found = [as_sizes("broadcast_shapes", (s,) if isinstance(s, int) else (tuple(s),)) for s in shapes]
-    rank = max(map(len, found), default=0)
+    name = "broadcast_shapes"
+    out = common_sizes(name, [as_sizes(name, (s,) if isinstance(s, int) else (tuple(s),)) for s in shapes])
+    return expand(zeros(()), *out).shape if out else zeros(()).shape
+
+
+def common_sizes(name: str, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The sizes that shapes are broadcast to; what a function of this name raises if there are none."""
+    rank = max(map(len, shapes), default=0)
     out = [1] * rank
-    for sizes in found:
+    for sizes in shapes:
         for k, size in enumerate(sizes, rank - len(sizes)):
             if size < 0:
-                raise RuntimeError(
-                    f"broadcast_shapes(): Trying to create tensor with negative dimension ({size})"
-                )
+                raise RuntimeError(f"{name}(): Trying to create tensor with negative dimension ({size})")
             if size not in (1, out[k]) and out[k] != 1:
                 raise RuntimeError(
-                    f"broadcast_shapes(): shape mismatch: {[list(s) for s in found]} cannot be broadcast to one shape"
+                    f"{name}(): shape mismatch: {[list(s) for s in shapes]} cannot be broadcast to one shape"
                 )
             out[k] = size if out[k] == 1 else out[k]
-    return expand(zeros(()), *out).shape if out else zeros(()).shape
+    return tuple(out)
 
 
 @public(method=False)
@@ -427,9 +432,13 @@ def _triangle(name: str, rows: Any, columns: Any, offset: Any, dtype: Any, devic
     m = as_index(name, "col", columns)
     if n < 0 or m < 0:
         raise RuntimeError(f"{name}(): row and col must be non-negative, got {n} and {m}")
-    row, column = arange(n, device=device)[:, None], arange(m, device=device)[None]
+    where = get_default_device() if device is None else device
+    row, column = (
+        arange(n, device="cpu")[:, None],
+        arange(m, device="cpu")[None],
+    )  # values say how many there are
     mask = column - row <= k if lower else column - row >= k
-    return mask.nonzero().t().contiguous().to(dtype or dtypes.int64)
+    return mask.nonzero().t().contiguous().to(where, dtype or dtypes.int64)
 
 
 @public(method=False)

@@ -22,6 +22,7 @@ Labels = list[int]
 
 
 @public(method=False)
+@planned
 @lower_precision
 def einsum(*args: Any) -> Any:
     """Sums of products of tensors whose dimensions have names (Einstein's notation).

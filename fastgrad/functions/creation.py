@@ -29,7 +29,8 @@ from fastgrad.functions.sharing import from_numpy
 from fastgrad.native.build.loader import TensorBase, rt, runtime_get
 from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOATS, INT64, UINT64, complex_of, real_of
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, NORMAL, UNIFORM
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.integers import UNSET
+from fastgrad.native.contracts.limits import HOST, MAX_DIMS
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import COMPLEX_NUMBER, apply, float_bits
@@ -218,7 +219,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             raise OverflowError(f"tensor(): can't convert negative int to unsigned: {data}")
         out = rt.number(*number_parts(data, "tensor", code), code, device_code(device))
         return finish(out, requires_grad)
-    if device is None and not any_chosen():
+    if device_code(device) == HOST:
         out = rt.from_list(data, -1 if dtype is None else dtype_code(dtype))
         if out is not NotImplemented:
             return finish(out, requires_grad)
@@ -289,11 +290,13 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 @public(method=False)
+@planned
 def empty(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Any:
     """A tensor whose elements are not set."""
-    made = allocate("empty", dtype_code(dtype), as_sizes("empty", size), device_code(device))
+    code, sizes = dtype_code(dtype), as_sizes("empty", size)
+    made = created("empty", _FILLED, code, sizes, device_code(device), UNSET, 0, 0)
     if memory_format is not None:
         made = made.contiguous(memory_format=memory_format)
     return finish(made, requires_grad)
@@ -320,10 +323,7 @@ def full(
     tensor([7, 7])
     """
     parts = number_parts(fill_value, "full", -1 if dtype is None else dtype_code(dtype))
-    if dtype is None:
-        code = number_code(fill_value)
-    else:
-        code = dtype_code(dtype)
+    code = number_code(fill_value) if dtype is None else dtype_code(dtype)
     sizes = as_sequence("full", size, "size", 1)
     return finish(filled("full", code, sizes, device_code(device), *parts), requires_grad)
 

@@ -12,11 +12,11 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES, complex_of
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool, complex}  # of Python, that have no dtype of their own
 _DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
-_HOST = 0
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
 
 
@@ -26,7 +26,7 @@ def elements_of(tensor: Any) -> np.ndarray:
     Elements of bfloat16, which NumPy does not know, come as int16: their bits. All that the host reads of tensors it
     reads here, or by `values_of`.
     """
-    if rt.field(tensor, _DEVICE) != _HOST:
+    if rt.field(tensor, _DEVICE) != HOST:
         tensor = _copied(tensor, rt.field(tensor, _DTYPE))
     return rt.array_over(tensor)  # type: ignore[no-any-return]
 
@@ -39,7 +39,7 @@ def values_of(tensor: Any) -> np.ndarray:
 
 def _copied(tensor: Any, code: int) -> Any:
     """A copy of a tensor in a dtype, in the memory of the host."""
-    arrived = rt.new(code, _HOST, rt.sizes(tensor))
+    arrived = rt.new(code, HOST, rt.sizes(tensor))
     rt.copy(arrived, rt.detach(tensor))
     return arrived
 
@@ -48,7 +48,7 @@ def write_values(tensor: Any, values: np.ndarray) -> None:
     """Fill a new tensor with an array of numbers, each rounded once."""
     code = rt.field(tensor, _DTYPE)
     if code in HALVES:
-        exact = rt.new(FLOAT64, _HOST, values.shape)
+        exact = rt.new(FLOAT64, HOST, values.shape)
         write_values(exact, values)
         rt.copy(tensor, exact)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.arrangement import broadcast_shapes, triu_indices
+from fastgrad.functions.arrangement import common_sizes, triu_indices
 from fastgrad.functions.index import index_select
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -64,12 +64,7 @@ def _distances(x1: Any, x2: Any, p: float) -> Any:
     if kind != x2.dtype or not kind.is_floating_point or x1.device.type != "cpu" or x2.device.type != "cpu":
         return _lengths(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
     (n, m), k = x1.shape[-2:], x2.shape[-2]
-    try:
-        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    except RuntimeError:
-        raise RuntimeError(
-            f"cdist(): shapes {list(x1.shape)} and {list(x2.shape)} cannot be broadcast before the last two dims"
-        ) from None
+    batch = common_sizes("cdist", (x1.shape[:-2], x2.shape[:-2]))
     x1, x2 = (x if x.shape[:-2] == batch else x.expand(*batch, -1, -1) for x in (x1, x2))
     count, sizes = math.prod(batch), (*batch, n, k)
     integers = (count, n, k, m, float_bits(p), 0, count * n, count * k)

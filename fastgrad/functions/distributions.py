@@ -11,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, as_index, is_tensor, need_tensor
+from fastgrad.functions.complex_numbers import view_as_complex
 from fastgrad.functions.creation import allocate, empty, number_parts
 from fastgrad.functions.data import values_of, write_values
 from fastgrad.functions.public import public
-from fastgrad.native.contracts.element_types import BOOL, FLOAT64
+from fastgrad.functions.shape import reshape
+from fastgrad.native.contracts.element_types import BOOL, FLOAT64, real_of
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.random import Generator, fill_integers, fill_normal, fill_uniform, integer_range
 
@@ -28,7 +31,7 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     Parameters
     ----------
     input : Tensor
-        Of a floating dtype.
+        Of a floating or complex dtype; of complex numbers both parts are drawn.
     *bounds : float
         ``from`` and ``to``, by default 0 and 1, also by these names.
     generator : Generator, optional
@@ -43,7 +46,7 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     RuntimeError
         If ``from > to`` or their difference is not finite.
     NotImplementedError
-        If the dtype is not floating.
+        If the dtype is neither floating nor complex.
 
     Examples
     --------
@@ -56,7 +59,7 @@ def uniform_(input: Any, *bounds: float, generator: Generator | None = None, **n
     fresh = _fresh("uniform_", input)
     low, high = (as_float("uniform_", name, bound) for name, bound in interval.items())
     fresh = fill_uniform(fresh, low, high, generator)
-    return _assign("uniform_", "UniformBackward0", input, fresh)
+    return _assign("uniform_", "UniformBackward0", input, _whole(fresh, input))
 
 
 @public(package=False)
@@ -66,7 +69,7 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
     Parameters
     ----------
     input : Tensor
-        Of a floating dtype.
+        Of a floating or complex dtype; both parts of a complex number have the mean, and each half of the variance.
     mean, std : float
     generator : Generator, optional
 
@@ -80,11 +83,12 @@ def normal_(input: Any, mean: float = 0.0, std: float = 1.0, *, generator: Gener
     RuntimeError
         If `std` is negative.
     NotImplementedError
-        If the dtype is not floating.
+        If the dtype is neither floating nor complex.
     """
     fresh = _fresh("normal_", input)
-    fresh = fill_normal(fresh, as_float("normal_", "mean", mean), as_float("normal_", "std", std), generator)
-    return _assign("normal_", "NormalBackward0", input, fresh)
+    mean, std = as_float("normal_", "mean", mean), as_float("normal_", "std", std)
+    fresh = fill_normal(fresh, mean, std * 0.5**0.5 if input.is_complex() else std, generator)
+    return _assign("normal_", "NormalBackward0", input, _whole(fresh, input))
 
 
 @public(package=False)
@@ -323,8 +327,9 @@ def _interval(
     return given | named
 
 
-def _need_floating(name: str, input: Any) -> None:
-    if not need_tensor(name, input).dtype.is_floating_point:
+def _need_floating(name: str, input: Any, or_complex: bool = False) -> None:
+    kind = need_tensor(name, input).dtype
+    if not (kind.inexact if or_complex else kind.is_floating_point):
         raise NotImplementedError(
             f"{name}(): not implemented for '{input.dtype.type_name}', only for floating dtypes; random_ and "
             "fastgrad.randint make integers"
@@ -345,8 +350,17 @@ def _need_positive(name: str, argument: str, value: float) -> None:
 
 
 def _fresh(name: str, input: Any) -> Any:
-    _need_floating(name, input)
+    """Memory for new numbers like those of a tensor; for complex ones pairs of real numbers."""
+    _need_floating(name, input, or_complex=True)
+    if input.is_complex():
+        real = dtypes.ALL[real_of(input.dtype.code)]
+        return empty((input.numel(), 2), dtype=real, device=input.device)
     return empty(tuple(input.shape), dtype=input.dtype, device=input.device)
+
+
+def _whole(fresh: Any, like: Any) -> Any:
+    """What `_fresh` gave, filled, as numbers like those of the tensor."""
+    return reshape(view_as_complex(fresh), tuple(like.shape)) if like.is_complex() else fresh
 
 
 def _doubles(input: Any) -> Any:

@@ -119,6 +119,8 @@ def need_divisor(name: str, input: Any, other: Any) -> None:
                 return
         elif isinstance(x, (float, np.floating)):
             return
+    if is_tensor(other) and other.device.type == "meta":
+        return  # no element can be zero
     if bool((other == 0).any()) if is_tensor(other) else other == 0:
         raise RuntimeError(
             f"{name}(): ZeroDivisionError: the divisor of an integer division holds a zero; mask the zeros, or "
@@ -362,9 +364,7 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
             f"{name}(): only supports boolean masks, but got mask with dtype {mask.dtype.name}"
         )
     if not isinstance(value, TensorBase):
-        need_tensor(name, input)
-        is_own = type(value) in _OWN_NUMBERS.get(_field(input, _DTYPE), ()) and -WIDE <= value < WIDE
-        return _FILL_NUMBER, value if is_own else fill_value(name, value, input)
+        return _FILL_NUMBER, number_for(name, value, input)
     if value.dim() != 0:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"{name}(): only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
@@ -375,6 +375,12 @@ def filled(name: str, input: Any, mask: Any, value: Any) -> tuple[Op, Any]:
 _FILL, _FILL_NUMBER = BY_NAME["masked_fill.copy"], BY_NAME["masked_fill.copy_number"]
 _OWN_NUMBERS = {INT64: (int,), FLOAT32: (int, float), FLOAT64: (int, float)}
 WIDE = 1 << 63
+
+
+def number_for(name: str, value: Any, like: Any) -> Any:
+    """What an op may take for a number that `name` writes to a tensor: the number itself, where it fits as it is."""
+    own = _OWN_NUMBERS.get(_field(need_tensor(name, like), _DTYPE), ())
+    return value if type(value) in own and -WIDE <= value < WIDE else fill_value(name, value, like)
 
 
 def fill_value(name: str, value: Any, like: Any) -> Any:

@@ -475,6 +475,6 @@ def singular_values(name: str, A: Any) -> Any:  # noqa: N803 - PyTorch's name
     if records(need_matrices(name, A)):
         return svd_of(name, A, False).S
     batch, m, n = sizes_of(A)
-    s, info = spectra.svdvals.all_of((A,), batch, m, n, min(m, n))
+    s, _, info = spectra.svdvals.all_of((A,), batch, m, n, min(m, n))
     raise_for(name, info, not_converged)
     return s

@@ -7,7 +7,8 @@ sqrt(n)`` for all), or "forward" (``1/n`` for transforms).
 The transform of real numbers has ``y[n - k] = conj(y[k])``. So functions with an r take real numbers and give, or with
 an i take, the first ``n // 2 + 1`` of them alone; functions with an h are for real numbers on the other side.
 
-Transforms are computed by the pocketfft inside NumPy, in the dtype of their operands, on CPUs.
+Transforms are computed in the dtype of their operands: on CPUs by the pocketfft inside NumPy, on GPUs by kernels of
+fastgrad's own, and long ones of some lengths by others (`long_transforms`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import as_index, as_sequence, need_tensor
 from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.creation import arange, finish, zeros
+from fastgrad.functions.long_transforms import by_others, first_of
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.plans import planned
 from fastgrad.functions.repetition import roll
@@ -90,13 +92,19 @@ def _run(op: str, x: Any, dim: int, length: int, factor: float) -> Any:
     """A transform of rows along a dimension. `length` is that of the whole rows, which those of halves have not."""
     last = x.dim() - 1
     rows = x.transpose(dim, last) if dim != last else x
+    out = _of_rows(op, rows, length, factor)
+    return out.transpose(dim, last) if dim != last else out
+
+
+def _of_rows(op: str, rows: Any, length: int, factor: float) -> Any:
+    first, half = first_of(length, rows), length // 2 + 1
+    if first == 0 or (first != length and op not in _WHOLE):
+        return by_others(op, rows, length, factor, _of_rows)
     sizes = list(rows.shape)
     count = math.prod(sizes[:-1])
-    half = length // 2 + 1
     sizes[-1] = half if op == "rfft" else length
-    integers = (length,) if op in _WHOLE else (length, half)
-    out = apply(BY_NAME[op].id, 1, 0, rows, count, *integers, float_bits(factor), len(sizes), *sizes)
-    return out.transpose(dim, last) if dim != last else out
+    integers = (length, first, 1 if first == length else 2) if op in _WHOLE else (length, half)
+    return apply(BY_NAME[op].id, 1, 0, rows, count, *integers, float_bits(factor), len(sizes), *sizes)
 
 
 # --- one dimension ---------------------------------------------------------------------------------------------

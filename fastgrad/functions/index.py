@@ -1,4 +1,4 @@
-"""Indexing: ``x[...]`` for reading and writing, gathering and scattering.
+"""Indexing: ``x[...]`` for reading, gathering and scattering.
 
 An index is taken apart into views (integers, slices, None, Ellipsis) and at most one group of index tensors, whose
 dimensions are brought next to each other, as NumPy and PyTorch define it.
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad import dtypes
-from fastgrad.autograd.modes import no_grad
-from fastgrad.errors import raise_status, renamed
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import (
     LIMIT,
     TOO_LONG,
@@ -24,20 +23,18 @@ from fastgrad.functions.arguments import (
     is_tensor,
     need_tensor,
 )
-from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.creation import tensor
 from fastgrad.functions.data import array_of
-from fastgrad.functions.elementwise import fill_value, inplace
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, wrapped
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import INT32, INT64
+from fastgrad.native.contracts.element_types import BOOL, INT32, INT64, UINT8
 from fastgrad.native.contracts.integers import FROM_FRONT
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke
 from fastgrad.ops.index import MOST_INDICES
 
 _SELECT, _SLICE, _UNSQUEEZE, _WHERE = (BY_NAME[n].id for n in ("select", "slice", "unsqueeze", "where"))
@@ -46,6 +43,7 @@ _INDEX, _GATHER, _INDEX_SELECT, _NONZERO = (
 )
 _NDIM, _DTYPE, _NUMEL = (TENSOR.fields[n][0] for n in ("ndim", "dtype", "numel"))
 _field, _view_at = rt.field, rt.view_at
+_MASKS = (BOOL, UINT8)
 _END, _WHOLE, _NO_INDICES = (1 << 63) - 1, slice(None), (slice, type(None), type(...))
 _PLAIN = frozenset((int, slice))  # what items of an index are most often; each stands for one dimension
 
@@ -88,9 +86,14 @@ def _is_simple(x: Any, index: Any) -> bool:
     )
 
 
+def is_mask(index: Any) -> bool:
+    """Whether an index is a tensor that says of each place whether it is meant."""
+    return is_tensor(index) and _field(index, _DTYPE) in _MASKS
+
+
 def _is_advanced(item: Any) -> bool:
     if is_tensor(item):
-        return item.dim() > 0 or item.dtype in (dtypes.bool_, dtypes.uint8)
+        return item.dim() > 0 or is_mask(item)
     return isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim > 0)
 
 
@@ -126,14 +129,14 @@ def _items(x: Any, index: Any) -> list[Any]:
 def _is_truth(item: Any) -> bool:
     """Whether an index says yes or no to a whole new dimension: a bool, or a mask without dimensions."""
     if is_tensor(item):
-        return item.dim() == 0 and item.dtype in (dtypes.bool_, dtypes.uint8)
+        return item.dim() == 0 and is_mask(item)
     return isinstance(item, bool) or (
         isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype == np.bool_
     )
 
 
 def _mask_rank(item: Any) -> int:
-    if is_tensor(item) and item.dtype in (dtypes.bool_, dtypes.uint8):
+    if is_mask(item):
         return item.dim()
     if isinstance(item, np.ndarray) and item.dtype == np.bool_:
         return item.ndim
@@ -244,7 +247,7 @@ def _index_tensors(item: Any, shape: tuple[int, ...], dim: int) -> list[Any]:
                 f"index(): tensors used as indices must be long, int, byte or bool tensors, but got {array.dtype}"
             )
         item = tensor(array if array.dtype == np.bool_ else array.astype(np.int64))
-    if item.dtype in (dtypes.bool_, dtypes.uint8):
+    if is_mask(item):
         for k in range(item.dim()):
             if item.shape[k] != shape[dim + k]:
                 raise IndexError(
@@ -266,7 +269,7 @@ def _columns(x: Any) -> list[Any]:
     return [apply(_SELECT, 1, 0, places, 0, k) for k in range(rt.sizes(places)[0])]
 
 
-class _Indices(NamedTuple):
+class Indices(NamedTuple):
     """Index tensors of dimensions from `first` on, and the sizes that they have in common."""
 
     tensors: list[Any]
@@ -274,7 +277,7 @@ class _Indices(NamedTuple):
     first: int
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Where index tensors point to: dimensions from `first` on, one for each of the stacked `indices`."""
 
     indices: Any  # (n, *shape), or (n, number of elements) if `shape` leaves no dimension to stack along
@@ -291,7 +294,7 @@ class _Places(NamedTuple):
         return (*x.shape[: self.first], *shape, *x.shape[self.first + self.indices.shape[0] :])
 
 
-def grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
+def grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, Indices]:
     """Bring the indexed dimensions next to each other, and the indices to where x lies."""
     dims = [d for d, _ in advanced]
     shape = rt.sizes(advanced[0][1])
@@ -304,10 +307,10 @@ def grouped(x: Any, advanced: list[tuple[int, Any]]) -> tuple[Any, _Indices]:
         rest = [d for d in range(x.ndim) if d not in dims]
         x = permute(x, (*dims, *rest))
         first = 0
-    return x, _Indices(indices, shape, first)
+    return x, Indices(indices, shape, first)
 
 
-def stacked(indices: _Indices) -> _Places:
+def stacked(indices: Indices) -> Places:
     """Indices as one contiguous tensor."""
     tensors = [expand(i.to(dtypes.int64), indices.shape) for i in indices.tensors]
     if len(indices.shape) == MAX_DIMS:
@@ -316,7 +319,7 @@ def stacked(indices: _Indices) -> _Places:
         stacked = invoke(BY_NAME["unsqueeze"], (tensors[0].contiguous(),), 0)
     else:
         stacked = invoke(BY_NAME["stack"], tensors, 0)
-    return _Places(stacked, indices.shape, indices.first)
+    return Places(stacked, indices.shape, indices.first)
 
 
 def _same_shapes(indices: Sequence[Any]) -> list[tuple[int, ...]]:
@@ -335,108 +338,14 @@ def _take(x: Any, advanced: list[tuple[int, Any]], op: str = "index") -> Any:
     x, indices = grouped(x, advanced)
     if len(indices.tensors) > MOST_INDICES:
         places = stacked(indices)
-        out = _read(x, places)
+        out = read(x, places)
         return reshape(out, places.within(x, places.shape)) if places.flat else out
     return apply(BY_NAME[op].id, 1 + len(indices.tensors), 0, x, *indices.tensors, indices.first, 0)
 
 
-def _read(x: Any, places: _Places) -> Any:
+def read(x: Any, places: Places) -> Any:
+    """What stands at places."""
     return apply(BY_NAME["index"].id, 2, 0, x, places.indices, places.first, 1)
-
-
-# --- writing ---------------------------------------------------------------------------------------------------
-
-
-def setitem(x: Any, index: Any, value: Any) -> None:
-    """``x[index] = value``, in place; the value is broadcast and cast."""
-    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
-        raise TypeError(
-            f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make "
-            "it a tensor first"
-        )
-    target, advanced = views(x, index)
-    try:
-        if advanced:
-            _need_apart(target, index, value)
-            _put(x, target, advanced, value)
-        elif is_tensor(value):
-            target.copy_(leading_ones_dropped(value, target.dim()))
-        else:
-            filling = fill_value("setitem", value, target)
-            inplace(BY_NAME["assign.fill"], target, filling)
-    except (RuntimeError, IndexError) as error:
-        raise renamed(error, "setitem") from error.__cause__
-
-
-def leading_ones_dropped(value: Any, ndim: int) -> Any:
-    """A value without dimensions of size 1 before its last `ndim`."""
-    while value.dim() > ndim and value.shape[0] == 1:
-        value = value[0]
-    return value
-
-
-def _need_apart(target: Any, index: Any, value: Any) -> None:
-    """What is written at indices shares no memory with values and indices; one value behind one mask may."""
-    items = [item for item in (index if isinstance(index, tuple) else (index,)) if is_tensor(item)]
-    masks = [item for item in items if item.dtype in (dtypes.bool_, dtypes.uint8)]
-    if is_tensor(value) and not (len(masks) == len(items) == 1 and value.numel() == 1):
-        items.append(value)
-    for item in items:
-        if rt.overlap(target, item):
-            raise_status(PARTIAL_OVERLAP, "index_put_")
-
-
-def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
-    view, indices = grouped(target, advanced)
-    places = stacked(indices)
-    shape = places.within(view, places.shape)
-    if not is_tensor(value):
-        value = full((), value, dtype=base.dtype, device=base.device)
-    if value.dtype is not base.dtype:
-        if value.dim() > 0:
-            raise RuntimeError(
-                f"index_put_(): requires the source and destination dtypes match, got {base.dtype.type_name} for the "
-                f"destination and {value.dtype.type_name} for the source."
-            )
-        value = value.to(base.dtype)
-    try:
-        value = expand(leading_ones_dropped(value, len(shape)), shape)
-    except RuntimeError:
-        raise RuntimeError(
-            f"index_put_(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
-            "indexing result of shape "
-            f"{list(shape)}"
-        ) from None
-    if places.flat:
-        value = reshape(value, places.within(view, places.indices.shape[1:]))
-    if is_recorded(base, value):
-        _put_recorded(base, view, places, value)
-        return
-    _write(view, places, value)
-
-
-def _write(view: Any, places: _Places, value: Any) -> None:
-    work = view if view.is_contiguous() else view.contiguous()
-    apply(BY_NAME["index_put_"].id, 3, -1, work, value.contiguous(), places.indices, places.first, 0)
-    if work is not view:
-        rt.copy(view, work)
-
-
-def _put_recorded(base: Any, view: Any, places: _Places, value: Any) -> None:
-    """A write that autograd sees: the old value without the places, plus the value at them."""
-    device, sizes = view.device, tuple(view.shape)
-    with no_grad():
-        keep = full(sizes, True, device=device)
-        _write(keep, places, full((), False, device=device).expand(tuple(value.shape)))
-        # Of places that are written twice only the last write counts, forward and backward.
-        winner = zeros(sizes, dtype=dtypes.int64, device=device)
-        order = tensor(np.arange(1, value.numel() + 1), device=device).reshape(tuple(value.shape))
-        _write(winner, places, order)
-        counts = _read(winner, places) == order
-    written, target = where(counts, value, 0), (view.dim(), *sizes)
-    spread = invoke(BY_NAME["index_backward"], (written, places.indices), places.first, 1, target)
-    fresh = where(keep, view, spread)  # what is overwritten may be infinite, and so may what is not written
-    view.copy_(fresh)
 
 
 # --- gather and scatter ----------------------------------------------------------------------------------------

@@ -14,11 +14,19 @@ from fastgrad.functions.matrices import (
     need_square,
     not_converged,
     raise_for,
+    room_on,
     sizes_of,
 )
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
-from fastgrad.native.contracts.frames.linalg import GELS, GELSD, GELSS, GELSY
+from fastgrad.native.contracts.frames.linalg import (
+    GELS,
+    GELSD,
+    GELSS,
+    GELSY,
+    room_of_least_squares,
+    room_of_singular_vectors,
+)
 from fastgrad.ops import spectra
 from fastgrad.ops.call import float_bits
 
@@ -100,7 +108,9 @@ def pinv(
     (need_square if symmetric else need_matrices)(name, A)
     batch, m, n = sizes_of(A)
     absolute, relative = tolerances(name, A, atol, rcond if rtol is None else rtol)
-    out, info = spectra.pinv.all_of((A, absolute, relative), batch, m, n, symmetric)
+    out, info, _ = spectra.pinv.all_of(
+        (A, absolute, relative), batch, m, n, symmetric, room_on(A, room_of_singular_vectors(m, n))
+    )
     raise_for(name, info, not_converged)
     return out
 
@@ -165,8 +175,16 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     batch, m, n = sizes_of(a)
     least = min(m, n) if method in ("gelsd", "gelss") else 0
     smallest = max(m, n) * _epsilon(A) if rcond is None else as_float(name, "rcond", rcond)
-    x, rank, values, info = spectra.lstsq.all_of(
-        (a, b), batch, m, n, b.shape[-1], least, _METHODS[method], float_bits(smallest)
+    x, rank, values, info, _ = spectra.lstsq.all_of(
+        (a, b),
+        batch,
+        m,
+        n,
+        b.shape[-1],
+        least,
+        _METHODS[method],
+        float_bits(smallest),
+        room_on(a, room_of_least_squares(m, n, b.shape[-1])),
     )
     raise_for(name, info, _no_solution)
     none = empty(0, dtype=A.dtype, device=A.device)

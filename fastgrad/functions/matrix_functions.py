@@ -15,6 +15,7 @@ from fastgrad.functions.matrices import (
     need_floats,
     need_matrices,
     need_square,
+    room_on,
     sizes_of,
     turned,
 )
@@ -24,6 +25,7 @@ from fastgrad.functions.public import public
 from fastgrad.functions.shape import wrapped
 from fastgrad.functions.statistics import vector_norm
 from fastgrad.functions.systems import inv, inverse_of
+from fastgrad.native.contracts.frames.linalg import room_of_exponential
 from fastgrad.ops import systems
 
 # --- norms ---------------------------------------------------------------------------------------------------------
@@ -268,7 +270,8 @@ def matrix_exp(input: Any) -> Any:
             [0., 1.]])
     """
     batch, n, _ = sizes_of(need_square("linalg.matrix_exp", input))
-    return systems.exponential.all_of((input,), batch, n)
+    rooms = (room_on(input, room_of_exponential(k)) for k in (n, 2 * n))
+    return systems.exponential.first_of((input,), batch, n, *rooms)
 
 
 @public()

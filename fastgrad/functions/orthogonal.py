@@ -63,7 +63,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
             f"{name}(): received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
     op = reflectors.qr_partial if columns != k else reflectors.qr_wide if m < n else reflectors.qr
-    q, r = op.all_of((A,), batch, m, n, k, abs(m - n), columns, rows)
+    q, r, *_ = op.all_of((A,), batch, m, n, k, abs(m - n), columns, rows)
     return QR(empty(0, dtype=A.dtype, device=A.device) if mode == "r" else q, r)
 
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.errors import raise_status, renamed
+from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_flag, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
-from fastgrad.functions.index import (
-    grouped,
-    leading_ones_dropped,
-    stacked,
-    views,
-    where,
-)
+from fastgrad.functions.index import Indices, grouped, is_mask, stacked, views, where
+from fastgrad.functions.index_writes import need_apart, spread, write_at
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, wrapped
@@ -24,9 +18,8 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import HALVES, INT32, INT64
 from fastgrad.native.contracts.integers import FROM_FRONT, STACKED
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import DEVICE_FIELD, apply, is_recorded
+from fastgrad.ops.call import apply, is_recorded
 
 _DTYPE, _NDIM, _NUMEL = (TENSOR.fields[n][0] for n in ("dtype", "ndim", "numel"))
 _field, _sizes = rt.field, rt.sizes
@@ -90,13 +83,6 @@ def _out_of_range(name: str, op: str, x: Any, error: Exception) -> BaseException
     """An index that is out of range is a RuntimeError where `index_add` has several dimensions, as in PyTorch."""
     wrong = renamed(error, name)
     return RuntimeError(str(wrong)) if op == "index_add" and _field(x, _NDIM) > 1 else wrong
-
-
-def need_apart(name: str, x: Any, *others: Any) -> None:
-    """What is written shares no memory with what is read."""
-    for other in others:
-        if _field(other, DEVICE_FIELD) == _field(x, DEVICE_FIELD) and rt.overlap(x, other):
-            raise_status(PARTIAL_OVERLAP, name)
 
 
 def _written(name: str, op: str, x: Any, d: int, index: Any, source: Any, form: int) -> Any:
@@ -288,8 +274,8 @@ def index_fill_(input: Any, dim: int, index: Any, value: Any) -> Any:
 # --- at index tensors --------------------------------------------------------------------------------------------
 
 
-def _put(name: str, input: Any, indices: Any, values: Any, accumulate: Any) -> Any:
-    """A copy with values written at index tensors, or added."""
+def _target(name: str, input: Any, indices: Any, values: Any, accumulate: Any) -> tuple[Any, Indices, int]:
+    """What is written to, where, and whether values are added; raises if the arguments do not fit."""
     need_tensor(name, input)
     need_tensor(name, values, "values", 3)
     if not isinstance(indices, (tuple, list)):
@@ -302,32 +288,25 @@ def _put(name: str, input: Any, indices: Any, values: Any, accumulate: Any) -> A
             f"{name}(): Index put requires the source and destination dtypes match, got {input.dtype.type_name} for "
             f"the destination and {values.dtype.type_name} for the source."
         )
+    items = [need_tensor(name, item, "indices", 2) for item in indices]
+    if any(map(is_mask, items)):
+        unplanned()  # how many places there are says what is in them
+    _, advanced = views(input, tuple(i if i.dim() or is_mask(i) else reshape(i, 1) for i in items))
+    if not advanced:
+        raise IndexError("at least one index tensor is needed")
+    return *grouped(input, advanced), adds
+
+
+def _put(name: str, input: Any, indices: Any, values: Any, accumulate: Any) -> Any:
+    """A copy with values written at index tensors, or added."""
     try:
-        items = tuple(need_tensor(name, item, "indices", 2) for item in indices)
-        _, advanced = views(input, items)
-        if not advanced:
-            raise IndexError("at least one index tensor is needed")
-        return _put_at(name, input, advanced, values, adds)
+        view, found, adds = _target(name, input, indices, values, accumulate)
+        places = stacked(found)
+        source = spread(name, view, places, values)
+        op = _INDEX_PUT_ADD if adds else _INDEX_PUT
+        return apply(op, 3, 0, view, source, places.indices, places.first, STACKED, adds)
     except (RuntimeError, IndexError) as error:
         raise renamed(error, name) from error.__cause__
-
-
-def _put_at(name: str, input: Any, advanced: Sequence[Any], values: Any, adds: int) -> Any:
-    unplanned()
-    view, found = grouped(input, list(advanced))
-    places = stacked(found)
-    shape = places.within(view, places.shape)
-    try:
-        source = expand(leading_ones_dropped(values, len(shape)), shape)
-    except RuntimeError:
-        raise RuntimeError(
-            f"{name}(): shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
-            f"result of shape {list(shape)}"
-        ) from None
-    if places.flat:
-        source = reshape(source, places.within(view, places.indices.shape[1:]))
-    op = _INDEX_PUT_ADD if adds else _INDEX_PUT
-    return apply(op, 3, 0, view, source, places.indices, places.first, STACKED, adds)
 
 
 @public()
@@ -370,7 +349,16 @@ def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) 
     """`index_put` in place."""
     others = [t for t in (*(indices if isinstance(indices, (tuple, list)) else ()), values) if is_tensor(t)]
     need_apart("index_put_", need_tensor("index_put_", input), *others)
-    return write_over(_ASSIGN, input, _put("index_put_", input, indices, values, accumulate))
+    adds = as_flag("index_put_", "accumulate", accumulate)
+    recorded = is_recorded(input, need_tensor("index_put_", values, "values", 3))
+    if recorded or (adds and _field(input, _DTYPE) in HALVES):
+        return write_over(_ASSIGN, input, _put("index_put_", input, indices, values, accumulate))
+    try:
+        view, found, adds = _target("index_put_", input, indices, values, accumulate)
+        write_at(view, values, adds, found.first, found.shape, *found.tensors)
+    except (RuntimeError, IndexError) as error:
+        raise renamed(error, "index_put_") from error.__cause__
+    return input
 
 
 def need_index(name: str, index: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from fastgrad.dtypes import dtype
 from fastgrad.functions.argument_names import BETWEEN, taking_names
+from fastgrad.functions.memory_format import layout, memory_format
 from fastgrad.native.build.loader import Planned, TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.python_types import (
     A_NAMED_RESULT,
@@ -20,10 +21,13 @@ from fastgrad.native.contracts.python_types import (
     A_TENSOR_RESULT,
     A_TUPLE_RESULT,
     A_VALUE,
+    N_CONSTANT_TYPES,
     NO_OPERAND,
+    NO_RESULT,
     PLAN_STEPS,
     PLAN_WARNINGS,
 )
+from fastgrad.places import device
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,13 +95,13 @@ def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[b
         places.setdefault(id(t), k)
     n_values, words = len(tensors), []
     pairs = list(zip(calls[::2], calls[1::2], strict=True))
-    for arguments, answer in pairs:
+    for k, (arguments, answer) in enumerate(pairs, 1):
         op, n, n_outs = arguments[:HEAD]
         operands, integers = arguments[HEAD : HEAD + n], arguments[HEAD + n :]
         made = answer if type(answer) is tuple else () if n_outs == IN_PLACE else (answer,)
         encoded = [_operand(o, places) for o in operands]
         too_long = len(arguments) + max(len(made), 4) > MOST_WORDS
-        if None in encoded or too_long or (n_outs == IN_PLACE and len(pairs) > 1):
+        if None in encoded or too_long or (n_outs == IN_PLACE and k < len(pairs)):
             return _NO_STEPS
         words += [op, n, n_outs, len(integers), *(w for pair in encoded for w in pair or ()), *integers]
         for t in made:
@@ -122,6 +126,8 @@ def _with_result(
     n_steps: int, steps: list[int], result: Any, places: dict[int, int]
 ) -> tuple[bytes | None, Any]:
     """The words of a plan: how many steps, what the result is, the steps."""
+    if result is None:
+        return struct.pack(f"<{3 + len(steps)}q", n_steps, 0, NO_RESULT, *steps), None
     make = getattr(type(result), "_make", None)
     is_tensor = isinstance(result, TensorBase)
     kind = A_TENSOR_RESULT if is_tensor else A_NAMED_RESULT if make else A_TUPLE_RESULT
@@ -147,4 +153,5 @@ def _make_plan(tensors: Any, calls: Any, result: Any, before: Any) -> Made:
 runtime_set_object("make_plan", _make_plan)
 runtime_set_object("warnings", vars(warnings))
 runtime_set_object("warn_name", "warn")
-runtime_set_object("dtype_type", dtype)
+for _place, _kind in zip(range(N_CONSTANT_TYPES), (dtype, device, memory_format, layout), strict=True):
+    runtime_set_object("constant_types", _kind, _place)

@@ -70,6 +70,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 
 
 @public(package=False)
+@planned
 def lerp_(self: Any, end: Any, weight: Any) -> Any:
     """In-place form of `lerp`."""
     op, operands = _interpolated("lerp_", self, end, weight)
@@ -119,6 +120,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 
 @public(package=False)
+@planned
 def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcmul`."""
     operands = _product_operands("addcmul_", self, tensor1, tensor2, value)
@@ -136,6 +138,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 
 @public(package=False)
+@planned
 def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcdiv`."""
     operands = _product_operands("addcdiv_", self, tensor1, tensor2, value)

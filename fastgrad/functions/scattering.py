@@ -11,7 +11,8 @@ from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
-from fastgrad.functions.placing import need_apart, need_source, need_vector
+from fastgrad.functions.index_writes import need_apart
+from fastgrad.functions.placing import need_source, need_vector
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, wrapped

@@ -179,13 +179,14 @@ def share(tensor: TensorBase) -> TensorBase:
     Raises
     ------
     NotImplementedError
-        If it lies on a GPU.
+        If it is not on the CPU.
     RuntimeError
         If more tensors lie in that memory: they would stay behind.
     """
     if rt.field(tensor, _DEVICE):
         raise NotImplementedError(
-            "share_memory_(): memory of a GPU cannot be shared with other processes; share a copy of it, t.cpu()"
+            "share_memory_(): only memory of the CPU can be shared with other processes, but the tensor is on "
+            f"{tensor.device}; share a copy, t.cpu()"
         )
     if block_of(tensor) is not None or not rt.storage_field(tensor, _NBYTES):
         return tensor

@@ -16,6 +16,7 @@ from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
 from fastgrad.functions.creation import empty
 from fastgrad.functions.data import elements_of
+from fastgrad.functions.strided import empty_strided
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
@@ -140,9 +141,15 @@ def reduced(tensor: Any) -> Any:
     Attributes are the state, which is read when the tensor is there: they may lead back to it.
     """
     attributes = {name: value for name, value in tensor.__dict__.items() if name not in LEAF_HOOK_DICTS}
-    where = (tensor.storage_offset(), tuple(rt.sizes(tensor)), tuple(rt.steps(tensor)))
-    made: tuple[Any, ...] = (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, {})
-    return (rebuild, made, attributes) if attributes else (rebuild, made)
+    sizes, strides = tuple(rt.sizes(tensor)), tuple(rt.steps(tensor))
+    maker: Any
+    made: tuple[Any, ...]
+    if tensor.is_meta:
+        maker, made = rebuild_meta, (type(tensor), tensor.dtype, sizes, strides, tensor.requires_grad)
+    else:
+        where = (tensor.storage_offset(), sizes, strides)
+        maker, made = rebuild, (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, {})
+    return (maker, made, attributes) if attributes else (maker, made)
 
 
 def rebuild(
@@ -164,10 +171,44 @@ def rebuild(
     TypeError, ValueError
         If an argument is of another type, or the layout leaves the memory.
     """
-    if not isinstance(kind, type) or not issubclass(kind, TensorBase) or type(storage) is not Storage:
-        raise TypeError(
-            f"expected a class of tensors and a storage, but got {kind!r} and {type(storage).__name__}"
+    if type(storage) is not Storage:
+        raise TypeError(f"expected a storage, but got {type(storage).__name__}")
+    _check_layout(offset, sizes, strides)
+    count, held = math.prod(sizes), storage.flat.numel()
+    if not count:
+        offset = min(offset, held)  # nothing is there to lie inside
+    reach = sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) + 1 if count else 0
+    if offset + reach > held or max(count, *strides, 0) * storage.flat.dtype.itemsize >= 1 << 63:
+        raise ValueError(
+            f"sizes {list(sizes)}, strides {list(strides)} and offset {offset} leave a memory of {held} elements"
         )
+    out = _leaf(kind, laid_out(storage.flat, offset, sizes, strides), requires_grad)
+    restore(out, attributes)
+    return out
+
+
+def rebuild_meta(
+    kind: type, dtype: dtypes.dtype, sizes: tuple[int, ...], strides: tuple[int, ...], requires_grad: bool
+) -> Any:
+    """The tensor of the meta device that `reduced` took apart: a leaf of class `kind`. Nothing is taken for granted.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of another type, or there are too many elements.
+    """
+    if type(dtype) is not dtypes.dtype:
+        raise TypeError(f"expected a dtype, but got {type(dtype).__name__}")
+    _check_layout(0, sizes, strides)
+    try:
+        made = empty_strided(sizes, strides, dtype=dtype, device="meta")
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    return _leaf(kind, made, requires_grad)
+
+
+def _check_layout(offset: Any, sizes: Any, strides: Any) -> None:
+    """Raise TypeError or ValueError unless these are integers that a layout may have."""
     if type(sizes) is not tuple or type(strides) is not tuple or len(sizes) != len(strides):
         raise TypeError(
             f"expected sizes and strides to be tuples of one length, but got {sizes!r} and {strides!r}"
@@ -179,23 +220,17 @@ def rebuild(
             )
     if len(sizes) > MAX_DIMS:
         raise ValueError(f"a tensor has at most {MAX_DIMS} dimensions, but got {len(sizes)}")
-    count, held = math.prod(sizes), storage.flat.numel()
-    if not count:
-        offset = min(offset, held)  # nothing is there to lie inside
-    reach = sum((size - 1) * step for size, step in zip(sizes, strides, strict=True)) + 1 if count else 0
-    if offset + reach > held or max(count, *strides, 0) * storage.flat.dtype.itemsize >= 1 << 63:
-        raise ValueError(
-            f"sizes {list(sizes)}, strides {list(strides)} and offset {offset} leave a memory of {held} elements"
-        )
+
+
+def _leaf(kind: Any, out: Any, requires_grad: Any) -> Any:
+    """A new tensor as one of a class that requires a gradient or does not; TypeError if these are no such things."""
+    if not isinstance(kind, type) or not issubclass(kind, TensorBase):
+        raise TypeError(f"expected a class of tensors, but got {kind!r}")
     if type(requires_grad) is not bool:
         raise TypeError(f"expected requires_grad to be a bool, but got {type(requires_grad).__name__}")
-    out = laid_out(storage.flat, offset, sizes, strides)
     if kind is not type(out):
         out = rt.adopt(kind, out)
-    if requires_grad:
-        out.requires_grad_()
-    restore(out, attributes)
-    return out
+    return out.requires_grad_() if requires_grad else out
 
 
 def restore(tensor: Any, attributes: Any) -> None:

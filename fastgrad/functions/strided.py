@@ -27,6 +27,7 @@ from fastgrad.functions.shape import (
 )
 from fastgrad.functions.shape import view as view_of_sizes
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, is_recorded
@@ -46,6 +47,11 @@ def _layout(name: str, size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[i
     for what, numbers in (("sizes", sizes), ("strides", strides)):
         if any(n < 0 for n in numbers):
             raise RuntimeError(f"{name}(): negative {what} are not supported, but got {list(numbers)}")
+    if len(sizes) > MAX_DIMS:
+        raise RuntimeError(
+            f"{name}(): a tensor has at most {MAX_DIMS} dimensions in fastgrad, but got {len(sizes)}: "
+            "join some that lie side by side"
+        )
     return tuple(sizes), tuple(strides)
 
 

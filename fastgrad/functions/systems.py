@@ -14,11 +14,13 @@ from fastgrad.functions.matrices import (
     need_matrices,
     need_square,
     raise_for,
+    room_on,
     sizes_of,
     turned,
 )
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
+from fastgrad.native.contracts.frames.linalg import room_of_cofactors
 from fastgrad.ops import systems
 
 
@@ -154,7 +156,8 @@ def _not_invertible(code: int) -> str:
 def inverse_of(name: str, A: Any, argument: str = "A") -> InverseEx:  # noqa: N803 - PyTorch's name
     """Inverse matrices, and what LAPACK says."""
     batch, n, _ = sizes_of(need_square(name, A, argument))
-    return InverseEx(*systems.inverse.all_of((A,), batch, n))
+    found, info, _ = systems.inverse.all_of((A,), batch, n)
+    return InverseEx(found, info)
 
 
 @taking_out
@@ -231,7 +234,7 @@ def det(input: Any) -> Any:
     tensor(7.)
     """
     batch, n, _ = sizes_of(need_square("linalg.det", input))
-    return systems.det.all_of((input,), batch, n)
+    return systems.det.first_of((input,), batch, n, room_on(input, room_of_cofactors(n)))
 
 
 @public()
@@ -256,7 +259,8 @@ def slogdet(input: Any) -> SignAndLogarithm:
     tensor(-1.)
     """
     batch, n, _ = sizes_of(need_square("linalg.slogdet", input))
-    return SignAndLogarithm(*systems.slogdet.all_of((input,), batch, n))
+    sign, logarithm, _ = systems.slogdet.all_of((input,), batch, n)
+    return SignAndLogarithm(sign, logarithm)
 
 
 @public()

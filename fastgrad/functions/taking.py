@@ -11,7 +11,8 @@ from fastgrad.functions.arguments import as_index, need_tensor
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import inplace as write_over
 from fastgrad.functions.index import gather, nonzero, where
-from fastgrad.functions.placing import need_apart, need_index
+from fastgrad.functions.index_writes import need_apart
+from fastgrad.functions.placing import need_index
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum

@@ -1,14 +1,15 @@
 """The scalar mathematics of complex numbers: what `m` stands for in formulas over complex64 and complex128.
 
 `C64` and `C128` have the functions of `vecmath` that are holomorphic, and what complex numbers have besides: ``real
-imag conj make`` of two floats, ``abs angle`` as floats, ``sgn``. Branch cuts and special values are those of C's annex
-G where the C library computes: it does where a formula of a few real functions would be wrong near the cuts, by
-cancellation, or out of range. What is of complex64 is computed there in double, and rounded once.
+imag conj make`` of two floats, ``abs angle`` as floats, ``sgn``. What is made of functions of the parts is that of
+`complex_functions`. Branch cuts and special values are those of C's annex G where the C library computes: it does where
+a formula of a few real functions would be wrong near the cuts, by cancellation, or out of range. What is of complex64
+is computed there in double, and rounded once.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from fastgrad.kernels.complex_scalars import ComplexScalar, imag, make, pair, real
+from fastgrad.kernels.complex_functions import shared_functions
+from fastgrad.kernels.complex_scalars import ComplexScalar, imag, make, real
+from fastgrad.kernels.complex_types import pair
 from fastgrad.kernels.scalar_ir import formula, namespace
-from fastgrad.kernels.vecmath import F32, F64, logical_and
+from fastgrad.kernels.vecmath import F32, F64
 
 __all__ = ["C64", "C128"]
 
@@ -92,136 +95,17 @@ def where(context: Any, condition: Any, x: Any, y: Any) -> Any:
     return (x(types.boolean, x, x), emit) if isinstance(x, ComplexScalar) and x == y else None
 
 
-length = _of_parts("hypot", False)
-angle = _of_parts("atan2", True)
-log, sqrt = _library("clog"), _library("csqrt")
-power = _library("cpow", 2)
-
-
-@formula
-def conj(x):  # type: ignore[no-untyped-def]
-    return make(real(x), -imag(x))
-
-
-@formula
-def isnan(x):  # type: ignore[no-untyped-def]
-    return x != x
-
-
-@formula
-def masked_fill(x, value, condition):  # type: ignore[no-untyped-def]
-    return where(condition, value, x)
-
-
-@formula
-def of_dtype(x, other):  # type: ignore[no-untyped-def]
-    return x
-
-
-@formula
-def pow_(x, y):  # type: ignore[no-untyped-def]
-    """``x**y``; squares and cubes as products, and zero to a power as zero, to the power of zero as one."""
-    if y == 2:
-        return x * x
-    if y == 3:
-        return x * x * x
-    if x == 0:
-        if real(y) > 0:
-            return x
-        return x + 1 if y == 0 else make(abs(real(y)) / real(x), real(y) - real(y) + real(x) / real(x))
-    return power(x, y)
-
-
-@formula
-def whole_power(x, n):  # type: ignore[no-untyped-def]
-    result = x
-    for _ in range(1, n):
-        result = result * x
-    return result
-
-
-def _functions(part: Any, floats: ModuleType) -> dict[str, Any]:
-    """What depends on the real functions of the dtype of the parts."""
-    exp_of, sin_of, cos_of = floats.exp, floats.sin, floats.cos  # type: ignore[attr-defined]
-    c = np.float32 if part == types.float32 else np.float64
-    log1p_of, expm1_of = floats.log1p, floats.expm1  # type: ignore[attr-defined]
-    one, half, two = c(1), c(0.5), c(2)
-
-    @formula
-    def absolute(x):  # type: ignore[no-untyped-def]
-        return length(x)
-
-    @formula
-    def exp(x):  # type: ignore[no-untyped-def]
-        scale, turn = exp_of(real(x)), imag(x)
-        if turn == 0:  # so that an infinite scale leaves it zero
-            return make(scale, turn)
-        return make(scale * cos_of(turn), scale * sin_of(turn))
-
-    @formula
-    def sgn(x):  # type: ignore[no-untyped-def]
-        size = length(x)
-        return x if size == 0 else make(real(x) / size, imag(x) / size)
-
-    @formula
-    def reciprocal(x):  # type: ignore[no-untyped-def]
-        return one / x
-
-    @formula
-    def rsqrt(x):  # type: ignore[no-untyped-def]
-        return one / sqrt(x)
-
-    @formula
-    def sigmoid(x):  # type: ignore[no-untyped-def]
-        return one / (one + exp(-x))
-
-    @formula
-    def log1p(x):  # type: ignore[no-untyped-def]
-        re, im = real(x), imag(x)
-        return make(half * log1p_of(re * (two + re) + im * im), angle(make(one + re, im)))
-
-    @formula
-    def expm1(x):  # type: ignore[no-untyped-def]
-        turn = imag(x)
-        lower = sin_of(half * turn)
-        grown = expm1_of(real(x))
-        return make(grown * cos_of(turn) - two * lower * lower, (grown + one) * sin_of(turn))
-
-    return {
-        "abs": absolute, "exp": exp, "sgn": sgn, "reciprocal": reciprocal, "rsqrt": rsqrt, "sigmoid": sigmoid,
-        "log1p": log1p, "expm1": expm1,
-    }  # fmt: skip
-
-
-def _questions(part: Any, floats: ModuleType) -> dict[str, Any]:
-    """What formulas ask of numbers."""
-    isinf_of = floats.isinf  # type: ignore[attr-defined]
-    quarter = (np.float32 if part == types.float32 else np.float64)(0.25)
-
-    @formula
-    def isinf(x):  # type: ignore[no-untyped-def]
-        return isinf_of(real(x)) | isinf_of(imag(x))
-
-    @formula
-    def is_small(x):  # type: ignore[no-untyped-def]
-        """Whether the absolute value is below one half."""
-        return real(x) * real(x) + imag(x) * imag(x) < quarter
-
-    @formula
-    def is_at_least_zero(x):  # type: ignore[no-untyped-def]
-        return (imag(x) == 0) & (real(x) >= 0)
-
-    return {"isinf": isinf, "is_small": is_small, "is_at_least_zero": is_at_least_zero}
-
-
-_COMMON = {
-    "real": real, "imag": imag, "make": make, "conj": conj, "angle": angle, "where": where, "isnan": isnan,
-    "masked_fill": masked_fill, "of_dtype": of_dtype, "log": log, "sqrt": sqrt, "pow": pow_,
-    "whole_power": whole_power, "logical_and": logical_and,
-    **{name: _library("c" + name) for name in (
+# The functions of the C library that have its names.
+_HOLOMORPHIC = {
+    name: _library("c" + name)
+    for name in (
         "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
-    )},
+    )
 }  # fmt: skip
+_WORDS = SimpleNamespace(
+    real=real, imag=imag, make=make, where=where, length=_of_parts("hypot", False), angle=_of_parts("atan2", True),
+    log=_library("clog"), sqrt=_library("csqrt"), power=_library("cpow", 2),
+)  # fmt: skip
 
-C64: Any = namespace("C64", **_COMMON, **_functions(types.float32, F32), **_questions(types.float32, F32))
-C128: Any = namespace("C128", **_COMMON, **_functions(types.float64, F64), **_questions(types.float64, F64))
+C64: Any = namespace("C64", **_HOLOMORPHIC, **shared_functions(_WORDS, F32, np.float32, formula))
+C128: Any = namespace("C128", **_HOLOMORPHIC, **shared_functions(_WORDS, F64, np.float64, formula))

@@ -68,6 +68,17 @@ class Instruction(NamedTuple):
     args: tuple[int, ...] = ()
 
 
+def offset_of(place: Place) -> str:
+    """The place of the row of an operand, in elements, as text: of ``r``, its number, and of the numbers ``r0``, ... of
+    it in the dimensions that rows run over.
+    """
+    if place.level == COLUMN:
+        return "r // f.grain * n"
+    if isinstance(place.steps, int):
+        return "r * n" if place.level == ELEMENT else "r"
+    return " + ".join(f"r{d} * f.steps[{s}]" for d, s in enumerate(place.steps) if s != DENSE) or "0"
+
+
 class Program(NamedTuple):
     """What a fused kernel computes.
 

@@ -56,39 +56,35 @@ class Loop(NamedTuple):
     outer: tuple[int, ...]
 
 
-class Schedule:
-    """The order of a program.
+class Phases:
+    """When each value of a program can be known.
 
     Attributes
     ----------
     level, phase, dtype : dict
         Of each value. The phase of what a row has alone is the one behind which it is known, -1 if before all.
-    loops : list of Loop
-    rooms : dict
-        The values that are kept, and which row of the room each has.
-    columns : list of Instruction
-        What is added up by columns. Each of them has two rows of the room behind those of `rooms`.
+    last : int
+        The last phase.
+    reductions, stores, columns : list of Instruction
+        What rows are reduced by, what is stored, and what is added up by columns.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.made = {i.value: i for i in program.code if i.value >= 0}
         self.columns = [i for i in program.code if i.kind == ADD_UP]
+        self.stores = [i for i in program.code if i.kind == STORE]
+        self.reductions = [i for i in program.code if i.kind == REDUCE]
         self.level: dict[int, int] = {}
         self.phase: dict[int, int] = {}
         self.dtype: dict[int, int] = {}
         for i in self.made.values():
             self._place(i)
-        self.stores = [i for i in program.code if i.kind == STORE]
-        reductions = [i for i in program.code if i.kind == REDUCE]
-        last = max(
-            [self.phase[i.value] for i in reductions]
-            + [self.store_phase(i) for i in (*self.stores, *self.columns)],
+        self.last = max(
+            [self.phase[i.value] for i in self.reductions]
+            + [self._known_in(i) for i in (*self.stores, *self.columns)],
             default=0,
         )
-        self.rooms: dict[int, int] = {}
-        # The last phase first: what it needs of earlier ones is kept there.
-        self.loops = [_Filling(self, phase).loop() for phase in range(last, -1, -1)][::-1]
 
     def _place(self, i: Instruction) -> None:
         if i.kind == LOAD:
@@ -107,15 +103,13 @@ class Schedule:
 
     def store_phase(self, i: Instruction) -> int:
         """In which loop something is stored; for rows, behind which."""
+        return self._known_in(i)
+
+    def _known_in(self, i: Instruction) -> int:
         (value,) = i.args
         if self.program.outs[int(i.about[0])].level == ROW:
             return self.phase[value]
         return max(self.phase[value] + (self.level[value] == ROW), 0)
-
-    @property
-    def room(self) -> int:
-        """How many rows of room there have to be."""
-        return len(self.rooms) + 2 * len(self.columns)
 
     def stored_in(self, phase: int) -> list[Instruction]:
         """What the loop of a phase stores."""
@@ -123,6 +117,36 @@ class Schedule:
         return [
             i for i in self.stores if outs[int(i.about[0])].level == ELEMENT and self.store_phase(i) == phase
         ]
+
+    def known_behind(self, phase: int) -> list[Instruction]:
+        """What is computed, or read, for a row alone behind the loop of a phase; before all, of -1."""
+        return [
+            i
+            for i in self.made.values()
+            if i.kind != REDUCE and self.level[i.value] == ROW and self.phase[i.value] == phase
+        ]
+
+
+class Schedule(Phases):
+    """The order of a program, with a loop for each phase.
+
+    Attributes
+    ----------
+    loops : list of Loop
+    rooms : dict
+        The values that are kept, and which row of the room each has. Each of `columns` has two rows behind those.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.rooms: dict[int, int] = {}
+        # The last phase first: what it needs of earlier ones is kept there.
+        self.loops = [_Filling(self, phase).loop() for phase in range(self.last, -1, -1)][::-1]
+
+    @property
+    def room(self) -> int:
+        """How many rows of room there have to be."""
+        return len(self.rooms) + 2 * len(self.columns)
 
     def result_with(self, value: int) -> int:
         """The number of a result with these elements, or -1."""
@@ -144,7 +168,7 @@ class _Filling:
 
     def loop(self) -> Loop:
         s = self.schedule
-        reductions = [i for i in s.program.code if i.kind == REDUCE and s.phase[i.value] == self.phase]
+        reductions = [i for i in s.reductions if s.phase[i.value] == self.phase]
         stores = s.stored_in(self.phase)
         kept = [value for value in s.rooms if s.phase[value] == self.phase]
         for i in s.program.code:

@@ -3,7 +3,8 @@
 Note [Steps count themselves]: the number of steps is a tensor of the state. The kernel adds one to it and takes the
 bias corrections from it, so that a step has no number from Python that changes, and a captured step can be replayed.
 Where there is much to do, there are two launches: the first one is over no elements and counts, the second one over all
-of them, in parts that do not. Other single numbers of the state that go on by one step do so with it.
+of them, in parts that do not. GPUs take many groups at once: see Note [Many frames] in `native.cuda.many`.
+Other single numbers of the state that go on by one step do so with it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Variant(NamedTuple):
 class Step:
     """The frame and the formula of a row of the kernel table, taken apart.
 
+    `address` gives the text for the address of a tensor of the frame.
+
     Attributes
     ----------
     variants : list of Variant
@@ -50,7 +53,8 @@ class Step:
         Whether the numbers of a step depend on how many there were.
     """
 
-    def __init__(self, kernel: Any, layout_class: int) -> None:
+    def __init__(self, kernel: Any, layout_class: int, address: Callable[[str], str] = "f.{}".format) -> None:
+        self._address = address
         frame = kernel.frame(layout_class)
         fields = {name: f for name, f in frame.declared.items() if f.role in ADDRESSES}
         self._singles = [name for name, f in fields.items() if not f.extent]
@@ -60,7 +64,7 @@ class Step:
         optional = {name for absent, _ in options["updates"] for name in absent}
         self.variants = []
         for absent, update in options["updates"]:
-            tests = [f"f.{n} {'==' if n in absent else '!='} 0" for n in elements if n in optional]
+            tests = [f"{address(n)} {'==' if n in absent else '!='} 0" for n in elements if n in optional]
             names = [n for n in elements if n not in absent]
             written = [n for n in names if elements[n].role == UPDATE]
             self.variants.append(Variant(" and ".join(tests), names, written, update))
@@ -77,7 +81,7 @@ class Step:
             if name in ("steps", *self.factors):
                 arguments.append(name)
             elif name in self._singles:
-                arguments.append(f"single(f, f.{name})")
+                arguments.append(f"single(f, {self._address(name)})")
             else:
                 arguments.append("f.flags" if name == "flags" else f"float_of(f.{name})")
         return f"{function}({', '.join(arguments)})"
@@ -87,7 +91,8 @@ class Step:
         if not self.counts:
             return []
         names = list(self.factors)
-        lines = ["steps = single(f, f.step)", *(f"{name} = single(f, f.{name})" for name in names)]
+        at = self._address
+        lines = [f"steps = single(f, {at('step')})", *(f"{name} = single(f, {at(name)})" for name in names)]
         lines += [
             "if f.counted == 0:",
             "    steps = rounded(f, steps + 1.0)",
@@ -95,8 +100,8 @@ class Step:
         for name in names:
             factor = self.call(f"factor_{name}", self.factors[name])
             lines.append(f"    {name} = rounded(f, {name} * rounded(f, {factor}))")
-        stores = [f"    put_single(f, f.{name}, {name})" for name in names]
-        return [*lines, f"if {when}:", "    put_single(f, f.step, steps)", *stores]
+        stores = [f"    put_single(f, {at(name)}, {name})" for name in names]
+        return [*lines, f"if {when}:", f"    put_single(f, {at('step')}, steps)", *stores]
 
     def values(self, variant: int, element: Callable[[str], str], extra: list[str]) -> str:
         """The call of an update, of an element of each tensor."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,27 +69,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"calculate_gain(): Unsupported nonlinearity {nonlinearity}; expected one of {known}")
 
 
-_leaving = ContextVar("_leaving", default=False)
-
-
-@contextmanager
-def leaving_values() -> Iterator[None]:
-    """Initializers change nothing in the block."""
-    token = _leaving.set(True)
-    try:
-        yield
-    finally:
-        _leaving.reset(token)
-
-
 def _initializer(function: Callable[..., Any]) -> Callable[..., Any]:
     """An initializer: what it fills has to be a tensor, and nothing that it does is recorded."""
 
     @functools.wraps(function)
     def wrapper(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         need_tensor(function.__name__, tensor, "tensor")
-        if _leaving.get():
-            return tensor
         with no_grad():
             return function(tensor, *args, **kwargs)
 
@@ -192,6 +175,8 @@ def trunc_normal_(
             "incorrect.",
             stacklevel=3,
         )
+    if tensor.is_meta:
+        return tensor
     dtype, where = tensor.dtype, _drawn_on(generator)
     low, high = (creation.tensor(bound, dtype=dtype, device="cpu").item() for bound in (a, b))
     covered = (math.erf((b - mean) / std / math.sqrt(2)) - math.erf((a - mean) / std / math.sqrt(2))) / 2
@@ -402,7 +387,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Generator | None = None
     """
     if tensor.ndim < 2:
         raise ValueError("orthogonal_(): Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
@@ -448,6 +433,8 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Generato
     _need_matrix("sparse_", tensor)
     rows, columns = tensor.shape
     tensor.normal_(0, std, generator=generator)
+    if tensor.is_meta:
+        return tensor
     where = _drawn_on(generator)
     drawn = creation.rand(rows, columns, dtype=dtypes.float64, generator=generator, device=where)
     keys = drawn.numpy(force=True)

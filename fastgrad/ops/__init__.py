@@ -8,7 +8,7 @@ from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.ops import OPERATORS
-from fastgrad.native.host import arrays, devices, threads
+from fastgrad.native.host import arrays, devices, meta, threads
 from fastgrad.ops import (
     activations,
     attention,
@@ -58,6 +58,7 @@ from fastgrad.ops import (
 def _install() -> None:
     """Tell the runtime which ops it uses itself, and which ops the operators of Python are."""
     devices.register_device("cpu", 0, compile_kernel)
+    meta.install()
     devices.install(kernel_table.KERNELS)
     arrays.install()
     threads.install()
@@ -86,7 +87,7 @@ def _install() -> None:
         "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,
-        "gather_op": index.gather, "scatter_op": index.scatter_add,
+        "gather_op": index.gather, "index_op": registry.BY_NAME["index"], "scatter_op": index.scatter_add,
         "select_op": shape.select, "slice_op": shape.slice_, "unsqueeze_op": shape.unsqueeze,
     }  # fmt: skip
     for field, op in used.items():

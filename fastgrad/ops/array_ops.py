@@ -31,7 +31,7 @@ from fastgrad.native.contracts.ops import (
     STRUCTURED,
 )
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import Symbol, float_of_bits, invoke
+from fastgrad.ops.call import Symbol, float_of_bits, invoke, is_traced
 from fastgrad.ops.formulas import need_rows
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
@@ -332,7 +332,7 @@ class _Derivative:
         integers = self._integers
 
         def rule(g: Any, **given: Any) -> Any:
-            if not isinstance(g, Symbol):
+            if not is_traced(g):
                 return recorded(g=g, **given)
             tensors = [g, *(given[name] for name in self._inputs[1:])]
             sizes = [given[s] if isinstance(s, str) else s for s in said]

@@ -134,6 +134,21 @@ class Symbol(Traced):
         return invoke(BY_NAME["triu"], (self,), diagonal)
 
 
+def is_traced(operand: Any) -> bool:
+    """Whether a rule that has two forms is being traced, so that it takes that of one kernel.
+
+    Raises
+    ------
+    TypeError
+        If it is traced for passes that are recorded: then it has to be called on tensors.
+    """
+    if not isinstance(operand, Symbol):
+        return False
+    if operand.trace.recorded:
+        raise TypeError("a rule that is another one on tensors is called on these")
+    return True
+
+
 class AllGradients:
     """The gradients of every output of a node, where a rule that is being traced takes `gs`."""
 

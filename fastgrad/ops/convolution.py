@@ -12,9 +12,10 @@ and sizes of its result: with a stride, the sizes of v leave those of x open.
 from __future__ import annotations
 
 from fastgrad.native.contracts import integers
-from fastgrad.native.contracts.element_types import WIDE_NUMBERS
+from fastgrad.native.contracts.element_types import HALVES, WIDE_NUMBERS
 from fastgrad.native.contracts.frames.convolution import CONVOLUTION, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT
 from fastgrad.native.contracts.ops import (
+    IN_FLOAT32,
     SHAPE_CONV,
     SHAPE_CONV_INPUT,
     SHAPE_CONV_WEIGHT,
@@ -34,7 +35,8 @@ CALLED = "input weight bias"  # by PyTorch
 def _kernel(computes, frame):
     requires = "gemm:find_blas"
     return Kernel(
-        f"convolution_{computes}", "conv:build", frame=frame, dtypes=WIDE_NUMBERS, requires=requires, computes=computes
+        f"convolution_{computes}", "conv:build", frame=frame, dtypes=WIDE_NUMBERS, gpu_dtypes=HALVES, requires=requires,
+        computes=computes,
     )  # fmt: skip
 
 
@@ -43,11 +45,11 @@ _KERNELS = {
 }  # fmt: skip
 
 
-def _declare(rank):
+def _declare(rank, flags=0):
     def declared(name, inputs, computes, forward, saved_as=""):
         return Op(
             name, STRUCTURED, inputs, (*SETTINGS, "*target"), kernel=_KERNELS[computes], forward=forward,
-            node="ConvolutionBackward0", saved_as=saved_as,
+            node="ConvolutionBackward0", saved_as=saved_as, flags=flags,
         )  # fmt: skip
 
     convolution = declared(f"conv{rank}d", ("x", "w", "bias?"), "v", SHAPE_CONV, CALLED)
@@ -106,4 +108,4 @@ def _recorded(rank, convolution, transposed, correlation):
 
 _declare(1)
 _declare(2)
-_declare(3)
+_declare(3, IN_FLOAT32)  # several launches add to one element, which would be rounded in between

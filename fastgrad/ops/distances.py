@@ -13,7 +13,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_FRAMED,
     STRUCTURED,
 )
-from fastgrad.ops.call import Symbol, float_of_bits, invoke
+from fastgrad.ops.call import float_of_bits, invoke, is_traced
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import transpose
@@ -50,7 +50,7 @@ def _slope(p, difference, y):
 
 def _gradient(g, x1, x2, y, batch, n, k, m, order, count):
     """By the rows of the first side: one kernel, or what can be differentiated again."""
-    if isinstance(g, Symbol):
+    if is_traced(g):
         return invoke(cdist_backward, (g, x1, x2, y), batch, n, k, m, order, 0, count, -2)
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     return (g.unsqueeze(-1) * _slope(float_of_bits(order), difference, y.unsqueeze(-1))).sum(-2)

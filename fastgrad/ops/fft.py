@@ -36,8 +36,8 @@ def _of_reals(name, back):
         name, "of_reals", FFT_OF_REALS, WIDE, _NODES["rfft"], OUT_COMPLEX, inverse=name.startswith("i")
     )  # fmt: skip
     op.vjp("x")(
-        lambda g, rows, length, scale, sizes: invoke(
-            real_part, (invoke(back, (g,), rows, length, scale, sizes),)
+        lambda g, rows, length, first, passes, scale, sizes: invoke(
+            real_part, (invoke(back, (g,), rows, length, first, passes, scale, sizes),)
         )
     )
     return op
@@ -65,7 +65,9 @@ def _adjoints(one, other):
 
 
 def _through(back):
-    return lambda g, rows, length, scale, sizes: invoke(back, (g,), rows, length, scale, sizes)
+    return lambda g, rows, length, first, passes, scale, sizes: invoke(
+        back, (g,), rows, length, first, passes, scale, sizes
+    )
 
 
 def _through_half(back):

@@ -168,6 +168,8 @@ class _Trial(Symbol):
 class _Trials:
     """The trace of a trial: it writes nothing down."""
 
+    recorded = False
+
     def call(self, op: Op, operands: Any, attrs: Any) -> _Trial:
         if op.kind != ELEMENTWISE or attrs:
             raise TypeError(f"m.{op.called} is no function of elements")

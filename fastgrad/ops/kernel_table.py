@@ -143,8 +143,11 @@ class Kernel:
     def cells(self, device: int = 0) -> list[tuple[int, int]]:
         """All dtypes and layout classes for which it is ever asked on a device."""
         cells = [(dtype, form) for dtype in self.dtypes_on(device) for form in self.forms]
-        if self.elements.get("out") == BOOL:  # only over a bool can the result be written
-            cells = [(dtype, form) for dtype, form in cells if form != INPLACE or dtype == BOOL]
+        if "out" in self.elements:  # the result can be written only over an element of its dtype
+            result = self.frame().element
+            cells = [
+                (dtype, form) for dtype, form in cells if form != INPLACE or result("out", dtype) == dtype
+            ]
         return cells
 
     def frame(self, form: int = FLAT) -> Frame:
@@ -160,8 +163,6 @@ class Kernel:
 
     def _not_on_gpus(self, dtype: int) -> str | None:
         """What it reads or writes, where it is for a dtype, that GPUs have no kernels for."""
-        if self.is_complex(dtype):
-            return "complex numbers"
         return next((DTYPES[code] for code in (dtype, *self.elements.values()) if code in SELDOM), None)
 
     def takes(self, dtype: int, device: int = 0) -> bool:

@@ -15,7 +15,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_PANELS,
     STRUCTURED,
 )
-from fastgrad.ops.call import float_of_bits, invoke
+from fastgrad.ops.call import float_of_bits, invoke, is_traced
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import t, transpose, unsqueeze
@@ -113,7 +113,7 @@ _scaled = _by_factors("addmm.scaled", SHAPE_ADDMM, *_SUM, _addmms[0].node, ("bet
 
 def _times(x, bits):
     """A product with a factor of the call: as in PyTorch not with one, where what is computed is recorded."""
-    if not isinstance(bits, int):
+    if is_traced(x):
         return x * invoke(number, (x,), bits)
     factor = float_of_bits(bits)
     return x if factor == 1 else x * factor

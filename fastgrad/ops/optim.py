@@ -8,9 +8,9 @@ from typing import Any
 from fastgrad.native.build.loader import ContextBase, runtime_set
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
-from fastgrad.native.contracts.frame import ADDRESSES, UPDATE, Frame
+from fastgrad.native.contracts.frame import READ, UPDATE, Frame
 from fastgrad.native.contracts.frames import multi_tensor
-from fastgrad.native.contracts.frames.multi_tensor import CLIP, JOINED, NORM_PART, SCALE, joins
+from fastgrad.native.contracts.frames.multi_tensor import CLIP, JOINED, NORM_PART, SCALE, UNSCALE, joins
 from fastgrad.native.contracts.ops import SHAPE_EACH, STRUCTURED
 from fastgrad.native.host.hook_calls import paused, recording_tape
 from fastgrad.native.host.options import Settings
@@ -45,7 +45,7 @@ class MultiTensorOp(Op):
     def __init__(
         self, name: str, frame: Frame, formula: StepFormula | None = None, branching: Sequence[str] = ()
     ) -> None:
-        tensors = {n: f for n, f in frame.declared.items() if f.role in ADDRESSES}
+        tensors = {n: f for n, f in frame.declared.items() if f.role in (READ, UPDATE)}
         self.tensors = tuple(tensors)
         settings = frame.names_of("settings") if "settings" in frame.declared else ()
         self.settings = tuple(name for name in settings if name != "flags")
@@ -63,10 +63,10 @@ class MultiTensorOp(Op):
         super().__init__(
             name, STRUCTURED, ("*tensors",), ("present", *settings), kernel=kernel, forward=SHAPE_EACH
         )
-        self._write("places", len(tensors))
-        self._write("needed", sum(1 << k for k, n in enumerate(tensors) if n not in optional))
-        self._write("written", sum(1 << k for k, n in enumerate(tensors) if n in written))
-        self._write("single", sum(1 << k for k, n in enumerate(tensors) if n in self.singles))
+        self.write("places", len(tensors))
+        self.write("needed", sum(1 << k for k, n in enumerate(tensors) if n not in optional))
+        self.write("written", sum(1 << k for k, n in enumerate(tensors) if n in written))
+        self.write("single", sum(1 << k for k, n in enumerate(tensors) if n in self.singles))
 
     def options_in(self, group: dict[str, Any]) -> list[Any]:
         """The settings, but for flags, from the options of a group of parameters."""
@@ -157,4 +157,5 @@ asgd_step = MultiTensorOp("asgd_step", multi_tensor.ASGD, formulas.ASGD_FORMULA)
 asgd_rate = MultiTensorOp("asgd_rate", multi_tensor.ASGD_RATE, formulas.ASGD_RATE_FORMULA)
 norm_part = MultiTensorOp("norm_part", NORM_PART)
 scale = MultiTensorOp("scale", SCALE)
+unscale = MultiTensorOp("unscale", UNSCALE)
 clip = MultiTensorOp("clip", CLIP)

@@ -32,7 +32,7 @@ from fastgrad.native.contracts.ops import (
     STRUCTURED,
     WITH_INDICES,
 )
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import invoke, is_traced
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
 from fastgrad.ops.shape import reshape_to, zeros_of
@@ -148,9 +148,7 @@ restore = Op(
 
 def restored(x, sizes, keepdim, dims, number=True):
     """What was reduced, with the reduced dimensions as ones of size 1; one number has them only if `number` says so."""
-    if isinstance(
-        sizes, tuple
-    ):  # the rule is not being traced: where nothing is to be done, there is no node
+    if not is_traced(x):  # where nothing is to be done, there is no node
         whole = len(dims) in (0, sizes[0])
         if keepdim or not sizes[0] or (whole and not number):
             return x

@@ -10,6 +10,7 @@ from fastgrad.ops.shape import triu
 from fastgrad.ops.systems import TRIANGULAR
 
 _QR = lapack_kernel("qr", "reflectors:qr", frames.QR)
+_SAVED_AS = "A -> Q R factors tau"
 
 
 def _mirrored(x):
@@ -31,7 +32,7 @@ def _qr(wide: bool) -> MatrixOp:
     """
     op = MatrixOp(
         "linalg_qr.wide" if wide else "linalg_qr", ("a",), _QR, node="LinalgQrBackward0", called="qr",
-        saved_as="A -> Q R",
+        saved_as=_SAVED_AS,
     )  # fmt: skip
 
     def of_q(g, y, y1, batch, m, k, rest, sizes):
@@ -48,13 +49,13 @@ def _qr(wide: bool) -> MatrixOp:
         out = _divided(times(y, core), r, batch, k, m)
         return placed(out, -1, 0, k, sizes) + placed(times(y, of_rest), -1, k, rest, sizes)
 
-    op.vjp_sum("a", of_q, of_r)
+    op.vjp_sum("a", of_q, of_r, None, None)
     return op
 
 
 qr, qr_wide = _qr(False), _qr(True)
 qr_partial = MatrixOp(
-    "linalg_qr.partial", ("a",), _QR, node="LinalgQrBackward0", called="qr", saved_as="A -> Q R"
+    "linalg_qr.partial", ("a",), _QR, node="LinalgQrBackward0", called="qr", saved_as=_SAVED_AS
 )
 """Without Q, or with more columns of it than there are in the matrix: no derivative is known."""
 geqrf = MatrixOp(

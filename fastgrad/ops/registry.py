@@ -15,25 +15,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastgrad.native.build.loader import WORDS
-from fastgrad.native.contracts.element_types import (
-    BOOL,
-    COMPLEX,
-    FLOATS,
-    INEXACT,
-    REAL,
-)
+from fastgrad.native.contracts.element_types import BOOL, COMPLEX, FLOATS, INEXACT, REAL
 from fastgrad.native.contracts.frame import AS_COMPLEX, REAL_PART
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.integers import steps_of
-from fastgrad.native.contracts.limits import (
-    MAX_OPS,
-    RULES,
-    SAVED_INPUTS,
-    SAVED_SLOTS,
-)
+from fastgrad.native.contracts.limits import MAX_OPS, RULES, SAVED_INPUTS, SAVED_SLOTS
 from fastgrad.native.contracts.ops import (
     ANY_NUMBER,
     ELEMENTWISE,
@@ -60,16 +49,18 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
 from fastgrad.native.host.tables import BY_NAME, OPS
 from fastgrad.ops.kernel_table import Kernel
-from fastgrad.ops.rules import Trace, anywhere, call_of, install, parameters, places_of, taking, trace
-from fastgrad.ops.saving import OUTPUTS, saving
-
-
-class Recorded(NamedTuple):
-    """The op that stands for gradients of inputs of another one: see `Op.recorded_by`."""
-
-    op: Op
-    read: tuple[str, ...]
-    results: tuple[int | str, ...]
+from fastgrad.ops.rules import (
+    Recorded,
+    Trace,
+    anywhere,
+    call_of,
+    install,
+    parameters,
+    places_of,
+    taking,
+    trace,
+)
+from fastgrad.ops.saving import ARGUMENTS, OUTPUTS, saving
 
 
 class Op:
@@ -90,7 +81,7 @@ class Op:
     forward : int
         Which view or function, for those kinds.
     flags : int
-        Op flags. `IN_FLOAT32` follows for ops whose kernel has none for halves.
+        Op flags. `IN_FLOAT32` follows for ops whose kernel has none for halves; one that says so is for GPUs as well.
     dtype_rule : int
         The dtype in which an elementwise op computes.
     node : str, optional
@@ -137,7 +128,7 @@ class Op:
         if name in BY_NAME:
             raise ValueError(f"an op named {name!r} exists already")
         if kernel is not None and kind != ELEMENTWISE and kernel.only_wide():
-            flags |= IN_FLOAT32 | (HALVES_ON_GPUS if kernel.gpu_dtypes else 0)
+            flags |= IN_FLOAT32 | (HALVES_ON_GPUS if kernel.gpu_dtypes and not flags & IN_FLOAT32 else 0)
         self.name = name
         self.kind = kind
         self.takes_numbers = kind == ELEMENTWISE or (kind == STRUCTURED and forward == SHAPE_REDUCED)
@@ -159,7 +150,11 @@ class Op:
         self.calls: set[int] = set()  # the numbers of ops that derivatives call
         self.recorded: dict[int, Recorded] = {}  # of inputs whose gradients have a node of another op
         self.conjugates = bool(flags & HOLOMORPHIC)  # Note [Complex gradients] in `ops.complex_numbers`
-        self.numbered: Op | None = None
+        self.numbered: Op | None = None  # what the operator becomes with a number on its right
+        self.reflected: tuple[Op | None, Op | None] = (
+            None,
+            None,
+        )  # with one on its left; what that gets of the tensor
         self.called = called or name.partition(".")[0]
         # Under which programs call it, if nothing but the call is to be done.
         self.names: tuple[str, ...] = ()
@@ -194,7 +189,7 @@ class Op:
     def add_flags(self, flags: int) -> None:
         """Declare more of an op."""
         self.facts["flags"] |= flags
-        self._write("flags", self.facts["flags"])
+        self.write("flags", self.facts["flags"])
 
     def variant(self, suffix: str, node: str, edges: int | None = None, flags: int = 0) -> Op:
         """The op under the name ``<name>.<suffix>`` for calls that PyTorch records as another node.
@@ -216,17 +211,17 @@ class Op:
             called=self.called, saved_as=self.saved_as, derivatives=self.derivatives,
         )  # fmt: skip
         for field in ("least", "optional", "statistics"):
-            other._write(field, self._read(field, 0))
+            other.write(field, self._read(field, 0))
         other.recorded = {k: by for k, by in self.recorded.items() if k in self.rules}
         other.rules = {k: rule for k, rule in self.rules.items() if edges is None or k < edges}
         other.calls = self.calls
         other.conjugates = self.conjugates
         if edges is None:
             for field in ("joint", "joint_wanted"):
-                other._write(field, self._read(field, 0))
+                other.write(field, self._read(field, 0))
         for k in other.rules:
             for field in _OF_A_RULE:
-                other._write(field, self._read(field, k), k)
+                other.write(field, self._read(field, k), k)
         return other
 
     def also_saves(self, name: str, *saved: str) -> None:
@@ -239,7 +234,7 @@ class Op:
             Names of inputs or outputs.
         """
         k = self._position(name)
-        self._write("save", self._read("save", k) | self._mask_of(saved), k)
+        self.write("save", self._read("save", k) | self._mask_of(saved), k)
 
     def with_numbers(
         self, *, right: Op | None = None, left: Op | None = None, prepared: Op | None = None
@@ -255,10 +250,10 @@ class Op:
         prepared : Op, optional
             What `left` gets of the tensor.
         """
-        self.numbered = right
+        self.numbered, self.reflected = right, (left, prepared)
         for field, op in (("numbered", right), ("reflected", left), ("prepared", prepared)):
             if op is not None:
-                self._write(field, op.id)
+                self.write(field, op.id)
 
     @property
     def doc(self) -> str:
@@ -269,14 +264,15 @@ class Op:
     @property
     def commutes(self) -> bool:
         """Whether the operands may change places: with a number on the left the op is called with it on the right."""
-        return self._read("reflected", 0) == self.id
+        return self.reflected[0] is self
 
     def kernels(self) -> set[Kernel]:
         """The op's kernel, and those of the ops that its derivatives call."""
         ops = (self, *(OPS[number] for number in self.calls))
         return {op.kernel for op in ops if op.kernel is not None}
 
-    def _write(self, field: str, value: int, index: int = 0) -> None:
+    def write(self, field: str, value: int, index: int = 0) -> None:
+        """Change a field of the op's record, which the runtime reads."""
         WORDS[self.id * OPINFO.words + _PLACES[field] + index] = value
 
     def _position(self, name: str) -> int:
@@ -307,17 +303,17 @@ class Op:
         its inputs require grad.
         """
         for field in ("reads", "save"):
-            self._write(field, mask, k)
+            self.write(field, mask, k)
         if "BackwardBackward" in self.node:
             masks = [self._read("reads", other) for other in self.rules]
             for other in self.rules:
-                self._write("save", functools.reduce(operator.or_, masks), other)
+                self.write("save", functools.reduce(operator.or_, masks), other)
 
     def identity(self, name: str) -> None:
         """The gradient with regard to input `name` is the gradient of the output (broadcasting aside)."""
         k = self._position(name)
         self.rules[k] = lambda g: g
-        self._write("grad_kind", IDENTITY, k)
+        self.write("grad_kind", IDENTITY, k)
 
     def partial(self, name: str, *, node: str = "") -> Callable[[Callable[..., Any]], Any]:
         """Declare the partial derivative of an elementwise op with regard to input `name`.
@@ -369,8 +365,8 @@ class Op:
             self.rules[k] = taking(("g", *names), anywhere(rule, times_g, inner, bool(node), over_complex))
             self._write_masks(self._save_mask(rule), k)
             self.calls.add(inner.id)
-            self._write("grad", inner.id, k)
-            self._write("grad_kind", FUSED, k)
+            self.write("grad", inner.id, k)
+            self.write("grad_kind", FUSED, k)
             return inner if node else rule
 
         return declare
@@ -408,13 +404,13 @@ class Op:
             program = trace(self, rule)
             fused = self._one_kernel(program, rule)
             self.calls.update(program.ops)
-            self._write("grad", fused if fused is not None else program.install(), k)
-            self._write("grad_kind", FUSED if fused is not None else PROGRAM, k)
+            self.write("grad", fused if fused is not None else program.install(), k)
+            self.write("grad_kind", FUSED if fused is not None else PROGRAM, k)
             if self.inputs[k].startswith("*"):  # every further input is like this one
                 for other in range(k, RULES):
                     self.rules[other] = rule
                     for field in _OF_A_RULE:
-                        self._write(field, self._read(field, k), other)
+                        self.write(field, self._read(field, k), other)
             return rule
 
         return declare
@@ -430,8 +426,8 @@ class Op:
         self._write_masks(self._mask_of(n for rule in rules if rule for n in parameters(rule)), k)
         programs = [trace(self, rule) if rule else None for rule in rules]
         self.calls.update(*(program.ops for program in programs if program))
-        self._write("grad", install([program.install() if program else 0 for program in programs]), k)
-        self._write("grad_kind", SUMMED, k)
+        self.write("grad", install([program.install() if program else 0 for program in programs]), k)
+        self.write("grad_kind", SUMMED, k)
 
     def recorded_by(self, derivative: Op, *read: str, results: Sequence[int | str]) -> None:
         """Let gradients of inputs have one node where they are recorded, as in PyTorch, that of `derivative`.
@@ -458,7 +454,7 @@ class Op:
             for k in range(len(names)):
                 self.rules[k] = rule
                 self._write_masks(self._mask_of(by.inputs[1:]), k)
-                self._write("grad_kind", JOINT, k)
+                self.write("grad_kind", JOINT, k)
             self._join((), by)
             return rule
 
@@ -478,8 +474,8 @@ class Op:
 
     def _join(self, names: Sequence[str], by: Op) -> None:
         self.calls.add(by.id)
-        self._write("joint", by.id)
-        self._write("joint_wanted", sum(1 << self._position(name) for name in names))
+        self.write("joint", by.id)
+        self.write("joint_wanted", sum(1 << self._position(name) for name in names))
 
     def saved_for(self, k: int) -> tuple[str, ...]:
         """What a node saves where input `k` requires grad, by the names that rules use."""
@@ -515,7 +511,7 @@ class Op:
     def argument(self, k: int) -> str:
         """The name under which programs pass operand `k`."""
         name = self.inputs[min(k, len(self.inputs) - 1)].lstrip("*")
-        return _ARGUMENTS.get(name, name)
+        return ARGUMENTS.get(name, name)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}({', '.join(self.inputs + self.attrs)})>"
@@ -524,11 +520,6 @@ class Op:
 _PLACES = {field: RUNTIME.fields["ops"][0] + place for field, (place, *_) in OPINFO.fields.items()}
 """Where the fields of the first op's record lie in the record of the runtime."""
 _OF_A_RULE = ("grad_kind", "grad", "save", "reads")  # fields of a record that each derivative of the op has
-# What formulas call by a letter, programs call by PyTorch's name.
-_ARGUMENTS = {
-    "x": "input", "a": "input", "v": "input", "b": "other", "number": "other", "source": "other",
-    "low": "min", "high": "max",
-}  # fmt: skip
 
 
 def elementwise(

@@ -1,25 +1,28 @@
 """Rules: from one in the language of tensors to a program that the compiled sweep runs; rules made of others.
 
 The rule is called once, with symbols for its tensors and for its integers; each op that it calls becomes an
-instruction. The program holds no shapes: sizes and dimensions are read from the node when it runs. With
-``create_graph`` the same rule is called on tensors instead.
+instruction. The program holds no shapes: sizes and dimensions are read from the node when it runs. For passes with
+``create_graph`` there is a second one (`ops.recorded`), or the same rule is called on tensors instead.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import numbers
 import operator
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partialmethod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import COMPLEX, INT64
 from fastgrad.native.contracts.limits import SAVED_INPUTS
 from fastgrad.native.contracts.ops import (
     ALL_GRADS,
+    ELEMENTWISE,
     ENV_ABSENT,
     ENV_GRADS,
     ENV_RESULTS,
@@ -41,8 +44,16 @@ from fastgrad.ops.saving import OUTPUTS
 if TYPE_CHECKING:
     from fastgrad.ops.registry import Op
 
-_DTYPE = TENSOR.fields["dtype"][0]
+_DTYPE, _DATA = (TENSOR.fields[name][0] for name in ("dtype", "data"))
 _programs: list[array[int]] = []  # the sweep reads them as long as the process lives
+
+
+class Recorded(NamedTuple):
+    """The op that stands for gradients of inputs of another one: see `Op.recorded_by`."""
+
+    op: Op
+    read: tuple[str, ...]
+    results: tuple[int | str, ...]
 
 
 class Integer(Traced):
@@ -77,19 +88,48 @@ def number_words(value: Any) -> tuple[int, int, int]:
 @functools.cache
 def _number(kind: int, bits: int, word: int) -> int:
     """The handle of a number of rules, which lives as long as the process."""
-    return rt.wrapped_handle(kind, float_of_bits(bits), word)  # type: ignore[no-any-return]
+    handle = rt.wrapped_handle(kind, float_of_bits(bits), word)
+    lasting_addresses.add(ctypes.c_int64.from_address(handle + 8 * _DATA).value)
+    return handle  # type: ignore[no-any-return]
+
+
+lasting_addresses: set[int] = set()
+"""Where the numbers of rules lie."""
+
+
+class LongRuleError(RuntimeError):
+    """A rule calls more ops than a program has room for."""
 
 
 class Trace:
-    """The instructions of one rule."""
+    """The instructions of one rule.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    recorded : bool
+        Whether what the program calls is recorded when it runs. Then derivatives of elementwise ops are made of ops
+        that have nodes, and an operator on a number is the op that it is on tensors.
+
+    Attributes
+    ----------
+    takes_numbers : int
+        A mask of the saved inputs which may be numbers of the call, because they only stand behind a tensor, where a
+        number does the same.
+    """
+
+    def __init__(self, recorded: bool = False) -> None:
         self.instructions: list[list[int]] = []
         self.result = -1
+        self.recorded = recorded
+        self.takes_numbers = (1 << SAVED_INPUTS) - 1
+
+    def symbol(self, slot: int) -> Symbol:
+        """What stands for a tensor."""
+        return (_RecordedSymbol if self.recorded else Symbol)(self, slot)
 
     def constant(self, value: Any) -> Symbol:
         """A number, as a tensor of its own."""
-        return Symbol(self, -_number(*number_words(value)))
+        return self.symbol(-_number(*number_words(value)))
 
     def call(self, op: Op, tensors: Sequence[Any], attrs: Sequence[Any]) -> Symbol:
         """Append a call."""
@@ -97,6 +137,7 @@ class Trace:
             words = [op.id, ALL_GRADS]
         else:
             words = [op.id, len(tensors), *map(self._slot, tensors)]
+            self._note_numbers(op, words[2:])
         at = len(words)
         words.append(0)
         for attr in attrs:
@@ -105,8 +146,20 @@ class Trace:
         words[at] = (len(words) - at - 1) // 2
         return self._appended(words)
 
+    def _note_numbers(self, op: Op, slots: Sequence[int]) -> None:
+        saved = [slot - ENV_SAVED for slot in slots if 0 <= slot - ENV_SAVED < SAVED_INPUTS]
+        behind_a_tensor = (
+            op.kind == ELEMENTWISE and op.numbered is None and len(slots) == 2 and len(saved) == 1
+        )
+        if behind_a_tensor and slots[1] == ENV_SAVED + saved[0]:
+            return
+        for place in saved:
+            self.takes_numbers &= ~(1 << place)
+
     def of_integer(self, value: Integer) -> Symbol:
         """An integer of the node as a tensor without dimensions, where a rule calculates with it."""
+        if self.recorded:
+            raise TypeError("in what is recorded, a rule calculates with an integer as with a number")
         if value.source[0] != SOURCE_ATTR:
             int(value)  # raises: it is more than one number
         sources = [(SOURCE_CONST, word) for word in (INT64, 0, 0)]  # on the CPU, from an int
@@ -118,8 +171,8 @@ class Trace:
         self.instructions.append(words)
         slot = ENV_RESULTS + len(self.instructions) - 1
         if slot >= ENV_WORDS:
-            raise RuntimeError(f"a rule may call at most {ENV_WORDS - ENV_RESULTS} ops")
-        return Symbol(self, slot)
+            raise LongRuleError(f"a rule may call at most {ENV_WORDS - ENV_RESULTS} ops")
+        return self.symbol(slot)
 
     @property
     def ops(self) -> set[int]:
@@ -246,6 +299,49 @@ def parameters(rule: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount]  # type: ignore[no-any-return]
 
 
+class _RecordedSymbol(Symbol):
+    """A tensor of a rule that is traced for passes which are recorded: operators are the ops that they are there."""
+
+    __slots__ = ()
+
+    def _and_number(self, name: str, other: Any) -> Any:
+        op = BY_NAME[name]
+        if not isinstance(other, Symbol) and op.numbered is not None:
+            op = op.numbered
+        return invoke(op, (self, other))
+
+    def _behind_number(self, name: str, other: Any) -> Any:
+        reflected, prepared = BY_NAME[name].reflected
+        if reflected is None:
+            return invoke(BY_NAME[name], (other, self))
+        return invoke(reflected, (self if prepared is None else invoke(prepared, (self,)), other))
+
+    def _only_operators(self, *_: object, **__: object) -> Any:
+        raise TypeError("methods of tensors are functions of their own")
+
+    __add__ = partialmethod(_and_number, "add")
+    __radd__ = partialmethod(_behind_number, "add")
+    __sub__ = partialmethod(_and_number, "sub")
+    __rsub__ = partialmethod(_behind_number, "sub")
+    __mul__ = partialmethod(_and_number, "mul")
+    __rmul__ = partialmethod(_behind_number, "mul")
+    __truediv__ = partialmethod(_and_number, "div")
+    __rtruediv__ = partialmethod(_behind_number, "div")
+    __lt__ = partialmethod(_and_number, "lt")
+    __le__ = partialmethod(_and_number, "le")
+    __gt__ = partialmethod(_and_number, "gt")
+    __ge__ = partialmethod(_and_number, "ge")
+    __eq__ = partialmethod(_and_number, "eq")
+    __ne__ = partialmethod(_and_number, "ne")
+    __and__ = partialmethod(_and_number, "bitwise_and")
+    __or__ = partialmethod(_and_number, "bitwise_or")
+    __hash__ = Symbol.__hash__
+    __matmul__ = transpose = unsqueeze = squeeze = expand = reshape = sum = cumsum = tril = triu = (
+        _only_operators
+    )
+    mT = property(_only_operators)  # noqa: N815 - PyTorch's name
+
+
 class _Symbols:
     """What the parameters of a rule stand for while it is traced."""
 
@@ -253,13 +349,13 @@ class _Symbols:
         self._trace = t
 
     def gradient(self) -> Symbol:
-        return Symbol(self._trace, ENV_GRADS)
+        return self._trace.symbol(ENV_GRADS)
 
     def gradients(self) -> AllGradients:
         return AllGradients(self._trace)
 
     def saved(self, place: int) -> Symbol:
-        return Symbol(self._trace, ENV_SAVED + place)
+        return self._trace.symbol(ENV_SAVED + place)
 
     def sizes(self) -> Integer:
         return Integer(SOURCE_META, -1)
@@ -280,9 +376,9 @@ class _Symbols:
         return Integer(SOURCE_ATTRS, index)
 
 
-def trace(op: Op, rule: Callable[..., Any]) -> Trace:
+def trace(op: Op, rule: Callable[..., Any], *, recorded: bool = False) -> Trace:
     """Trace a rule of `op`."""
-    t = Trace()
+    t = Trace(recorded)
     symbols = _Symbols(t)
     result = rule(**{name: argument(op, name, symbols) for name in parameters(rule)})
     if not isinstance(result, Symbol):
@@ -304,13 +400,14 @@ def anywhere(
     """
 
     def apply(g: Any, **saved: Any) -> Any:
-        pairs = not isinstance(g, Symbol) and rt.field(g, _DTYPE) in COMPLEX
-        if isinstance(g, Symbol) or (always and not pairs):
+        traced = isinstance(g, Symbol)
+        pairs = not traced and rt.field(g, _DTYPE) in COMPLEX
+        if (traced and not g.trace.recorded) or (always and not pairs):
             return invoke(inner, (g, *saved.values()))
         if pairs and over_complex is not None:
             return over_complex(g, **saved)
         result = g * rule(**saved) if times_g else rule(g=g, **saved)
-        if isinstance(result, TensorBase):
+        if traced or isinstance(result, TensorBase):
             return result
         sizes = rt.sizes(g)  # a number: zero, by what the numbers of the call are
         return invoke(BY_NAME["zeros_of"], (g,), len(sizes), sizes)

@@ -11,6 +11,11 @@ import functools
 
 from fastgrad.native.contracts.limits import RULES, SAVED_INPUTS, SAVED_OUTPUTS, SAVED_SLOTS
 
+# What formulas call by a letter, programs call by PyTorch's name.
+ARGUMENTS = {
+    "x": "input", "a": "input", "v": "input", "b": "other", "number": "other", "source": "other",
+    "low": "min", "high": "max",
+}  # fmt: skip
 OUTPUTS = ("y", "y1", "y2")
 """What rules call the outputs of their op, as far as a node can save them."""
 

@@ -110,11 +110,11 @@ SVD |= {(shape, True): _svd(shape, True) for shape in ("tall", "wide")}
 
 pinv = MatrixOp(
     "linalg_pinv", ("a", "atol?", "rtol?"), lapack_kernel("pinv", "spectra:pinv", frames.PINV), ONE_DIFFERENTIABLE,
-    edges=1, called="pinv", saved_as="self atol rtol -> result info",
+    edges=1, called="pinv", saved_as="self atol rtol -> result info work",
 )  # fmt: skip
 lstsq = MatrixOp(
     "linalg_lstsq", ("a", "b"), lapack_kernel("least_squares", "spectra:least_squares", frames.LEAST_SQUARES),
-    ONE_DIFFERENTIABLE, called="lstsq", saved_as="self b -> solution rank singular_values info",
+    ONE_DIFFERENTIABLE, called="lstsq", saved_as="self b -> solution rank singular_values info work",
 )  # fmt: skip
 
 
@@ -130,17 +130,17 @@ def _(g, y, a):
     return _of_pinv(g, y, a)
 
 
-def _pinv_of(a, batch, rows, columns):
-    return pinv.first_of((a, None, None), batch, rows, columns, 0)
+def _pinv_of(a, batch, rows, columns, room):
+    return pinv.first_of((a, None, None), batch, rows, columns, 0, room)
 
 
 # The matrices are m by n; `m` here is the number of rows.
-def _of_matrix(g, a, b, batch, m, n):
-    return _of_pinv(times(g, turned(b)), _pinv_of(a, batch, m, n), a)
+def _of_matrix(g, a, b, batch, m, n, room):
+    return _of_pinv(times(g, turned(b)), _pinv_of(a, batch, m, n, room), a)
 
 
-def _of_right_side(g, a, batch, m, n):
-    return times(turned(_pinv_of(a, batch, m, n)), g)
+def _of_right_side(g, a, batch, m, n, room):
+    return times(turned(_pinv_of(a, batch, m, n, room)), g)
 
 
 lstsq.vjp("a")(_of_matrix)

@@ -13,7 +13,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_VAR,
     STRUCTURED,
 )
-from fastgrad.ops.call import float_of_bits, invoke
+from fastgrad.ops.call import float_of_bits, invoke, is_traced
 from fastgrad.ops.losses import mse_loss
 from fastgrad.ops.reduce import expand_mean, mean, reduction_kernel, restored
 from fastgrad.ops.registry import Op
@@ -57,7 +57,7 @@ def _var_back(g, x, divisor, keepdim, dims, sizes):
 
 def _number(x, bits):
     """A float among the integers of a call: as a tensor only while the rule is being traced."""
-    return float_of_bits(bits) if isinstance(bits, int) else invoke(number, (x,), bits)
+    return invoke(number, (x,), bits) if is_traced(x) else float_of_bits(bits)
 
 
 def _std_back(g, x, y, divisor, keepdim, dims, sizes):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastgrad.native.contracts.frames import linalg as frames
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
-from fastgrad.ops.call import Symbol, invoke
+from fastgrad.ops.call import invoke, is_traced
 from fastgrad.ops.matrices import (
     MatrixOp,
     as_matrices,
@@ -110,7 +110,7 @@ def _(g, pivots, batch, n, k, p):
 
 inverse = MatrixOp(
     "linalg_inv_ex", ("a",), lapack_kernel("inverse", "systems:inverse", frames.INVERSE), ONE_DIFFERENTIABLE,
-    called="inv", saved_as="A -> inverse info",
+    called="inv", saved_as="A -> inverse info pivots",
 )  # fmt: skip
 solve = MatrixOp(
     "linalg_solve_ex", ("a", "b"), lapack_kernel("solve", "systems:solve", frames.SOLVE), ONE_DIFFERENTIABLE,
@@ -126,7 +126,7 @@ def _(g, y):
 
 def _solved_back(g, a, factors, pivots, batch, n, k):
     """The solution for the transposed matrix: with the factors, but where it is recorded anew."""
-    if not isinstance(g, Symbol):
+    if not is_traced(g):
         return solve.first_of((turned(a), g), batch, n, k)
     # The transposed matrix is P L U, of which the factors hold U and L transposed.
     x = interchanged(g, pivots, batch, n, k, n)
@@ -188,38 +188,39 @@ LU = {shape: _lu(shape) for shape in ("square", "wide", "tall")}
 
 det = MatrixOp(
     "linalg_det", ("a",), lapack_kernel("determinant", "determinants:determinant", frames.DETERMINANT),
-    called="det", saved_as="A",
+    ONE_DIFFERENTIABLE, called="det", saved_as="A",
 )  # fmt: skip
 slogdet = MatrixOp(
     "linalg_slogdet", ("a",), lapack_kernel("log_determinant", "determinants:log_determinant", frames.LOG_DETERMINANT),
-    called="slogdet", saved_as="A -> sign logabsdet",
+    called="slogdet", saved_as="A -> sign logabsdet LU",
 )  # fmt: skip
 cofactors = MatrixOp(
     "cofactors",
     ("a",),
     lapack_kernel("cofactors", "determinants:cofactors", frames.COFACTORS),
+    ONE_DIFFERENTIABLE,
     node="LinalgDetBackward0",
 )
 cofactors_derivative = MatrixOp(
     "cofactors_derivative", ("a", "v"),
     lapack_kernel("cofactors_derivative", "determinants:cofactors_derivative", frames.DERIVATIVE),
-    node="LinalgDetBackwardBackward0",
+    ONE_DIFFERENTIABLE, node="LinalgDetBackwardBackward0",
 )  # fmt: skip
 
 
 @det.vjp("a")
-def _(g, a, batch, n):
-    return as_matrices(g) * cofactors.first_of((a,), batch, n)
+def _(g, a, batch, n, room):
+    return as_matrices(g) * cofactors.first_of((a,), batch, n, room)
 
 
 @cofactors.vjp("a")
-def _(g, a, batch, n):
-    return cofactors_derivative.first_of((a, g), batch, n)
+def _(g, a, batch, n, room):
+    return cofactors_derivative.first_of((a, g), batch, n, room)
 
 
 @cofactors_derivative.vjp("v")
-def _(g, a, batch, n):  # second derivatives of a determinant do not depend on their order
-    return cofactors_derivative.first_of((a, g), batch, n)
+def _(g, a, batch, n, room):  # second derivatives of a determinant do not depend on their order
+    return cofactors_derivative.first_of((a, g), batch, n, room)
 
 
 def _whole(x):
@@ -227,10 +228,10 @@ def _whole(x):
 
 
 @cofactors_derivative.vjp("a")
-def _(g, a, v, batch, n):
+def _(g, a, v, batch, n, room):
     """Of d (<v, W> W - W v' W), where d is the determinant and W the inverse transposed; for regular matrices."""
     w = turned(inverse.first_of((a,), batch, n))
-    d = as_matrices(det.first_of((a,), batch, n))
+    d = as_matrices(det.first_of((a,), batch, n, room))
     of_v, of_g, both = _whole(v * w), _whole(g * w), times(w, turned(v), w)
     of_w = g * of_v + v * of_g - times(g, turned(w), v) - times(v, turned(w), g)
     return d * ((of_v * of_g - _whole(g * both)) * w - times(w, turned(of_w), w))
@@ -240,7 +241,7 @@ def _of_logarithm(g, a, batch, n):
     return as_matrices(g) * turned(inverse.first_of((a,), batch, n))
 
 
-slogdet.vjp_sum("a", None, _of_logarithm)
+slogdet.vjp_sum("a", None, _of_logarithm, None)
 
 # --- symmetric matrices ------------------------------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ def _(g, a, pivots, batch, n, k):
 
 exponential = MatrixOp(
     "linalg_matrix_exp", ("a",), lapack_kernel("exponential", "exponentials:exponential", frames.EXPONENTIAL),
-    called="matrix_exp", saved_as="self",
+    ONE_DIFFERENTIABLE, called="matrix_exp", saved_as="self",
 )  # fmt: skip
 exponential_derivative = MatrixOp(
     "matrix_exp_derivative", ("a", "v"),
@@ -284,13 +285,14 @@ exponential_derivative = MatrixOp(
 
 
 @exponential.vjp("a")
-def _(g, a, batch, n, sizes):
+def _(g, a, batch, n, more, sizes):
     """The derivative at the transposed matrix: a block of an exponential (Al-Mohy and Higham, 2009)."""
     a = turned(a)
-    if isinstance(g, Symbol):
-        return exponential_derivative.first_of((a, g), batch, n)
+    if is_traced(g):
+        return exponential_derivative.first_of((a, g), batch, n, more)
     rows, columns = sizes[0] - 2, sizes[0] - 1
     upper = invoke(cat, (a, g), columns, n, n)
     lower = invoke(cat, (invoke(zeros_of, (a,), sizes), a), columns, n, n)
-    both = exponential.first_of((invoke(cat, (upper, lower), rows, n, n),), batch, 2 * n)
+    further = frames.room_of_exponential(4 * n) if more else 0
+    both = exponential.first_of((invoke(cat, (upper, lower), rows, n, n),), batch, 2 * n, more, further)
     return part(part(both, -2, 0, n), -1, n, n)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from fastgrad.functions.likeness import full_like
 from fastgrad.ops.optim import adagrad_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
-from fastgrad.optim.options import check_options, check_range
+from fastgrad.optim.options import check_options, check_range, in_both_parts
 
 
 class Adagrad(FormulaOptimizer):
@@ -94,5 +94,5 @@ class Adagrad(FormulaOptimizer):
                 self._init_state(group, p, self.state[p])
 
     def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        state["sum"] = full_like(p, self.defaults["initial_accumulator_value"])
+        state["sum"] = full_like(p, in_both_parts(p, self.defaults["initial_accumulator_value"]))
         super()._init_state(group, p, state)

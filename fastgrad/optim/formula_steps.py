@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any, ClassVar
 
-from fastgrad.autograd.modes import enable_grad
+from fastgrad.autograd.modes import enable_grad, no_grad
+from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.ops import DECOUPLED, MAXIMIZE, NESTEROV
@@ -39,8 +40,12 @@ class FormulaOptimizer(Optimizer):
         "foreach": None, "maximize": False, "differentiable": False, "capturable": False,
     }  # fmt: skip
 
+    _of_complex: bool = False
+    """Whether a parameter is complex: steps take it, and its state, as pairs of real numbers."""
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._note_complex()
         for group in self.param_groups:
             for name, default in self._added.items():
                 group.setdefault(name, default)
@@ -48,6 +53,14 @@ class FormulaOptimizer(Optimizer):
                 own = self.state.get(p)
                 if own:
                     as_numbers(p, own, self._counted)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters; see `Optimizer.add_param_group`."""
+        super().add_param_group(param_group)
+        self._note_complex()
+
+    def _note_complex(self) -> None:
+        self._of_complex = any(p.is_complex() for group in self.param_groups for p in group["params"])
 
     def _absent(self, group: dict[str, Any]) -> tuple[str, ...]:
         """The tensors that the state of a group's parameters lacks, in the order of the frame."""
@@ -90,6 +103,9 @@ class FormulaOptimizer(Optimizer):
     ) -> None:
         """Run an op over tensors of a group, with the group's options; `recorded`, if it is not as the group says."""
         settings = op.options_in(group)
+        if self._of_complex:
+            with no_grad():
+                tensors = [view_as_real(t) if t.is_complex() else t for t in tensors]
         if op.has_flags:
             flags |= sum(bit for name, bit in _FLAGS.items() if group.get(name))
         if group.get("differentiable") if recorded is None else recorded:

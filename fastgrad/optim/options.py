@@ -71,3 +71,8 @@ def as_numbers(p: Any, state: dict[str, Any], names: Sequence[str]) -> None:
             state[name] = zero_steps(p, value)
         elif name != "step":  # loading has brought it to the parameter's dtype
             state[name] = value.to(dtype=state["step"].dtype)
+
+
+def in_both_parts(p: Any, value: float) -> float | complex:
+    """A number for the state of a parameter; of a complex one it stands in both parts."""
+    return complex(value, value) if p.is_complex() else value

@@ -7,7 +7,7 @@ from typing import Any
 from fastgrad.functions.likeness import full_like
 from fastgrad.ops.optim import rprop_step
 from fastgrad.optim.formula_steps import FormulaOptimizer
-from fastgrad.optim.options import check_options, check_pair, check_range, scalar
+from fastgrad.optim.options import check_options, check_pair, check_range, in_both_parts, scalar
 
 
 class Rprop(FormulaOptimizer):
@@ -86,5 +86,5 @@ class Rprop(FormulaOptimizer):
         )  # fmt: skip
 
     def _init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any]) -> None:
-        state["step_size"] = full_like(p, scalar(group["lr"]))
+        state["step_size"] = full_like(p, in_both_parts(p, scalar(group["lr"])))
         super()._init_state(group, p, state)

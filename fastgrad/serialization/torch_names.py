@@ -98,6 +98,11 @@ def rebuild_tensor_v3(
     return rebuild_tensor_v2(held.of(dtype), offset, sizes, strides, requires_grad, hooks, metadata)
 
 
+def rebuild_meta_tensor(dtype: Any, sizes: Any, strides: Any, requires_grad: Any) -> Any:
+    """A tensor of the meta device, which has no memory."""
+    return storage.rebuild_meta(Tensor, dtype, _plain(sizes), strides, requires_grad)
+
+
 def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
     """A parameter over a tensor."""
     _need_nothing("hooks", hooks)
@@ -157,14 +162,21 @@ class _Call:
 
 def call_of(reduced: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """A tensor as a call of one of the functions above, from what `Tensor.__reduce_ex__` gives."""
-    _, (kind, held, offset, sizes, strides, requires_grad, _), *state = reduced
+    function, (kind, *described), *state = reduced
     attributes = state[0] if state else {}
     hooks: OrderedDict[Any, Any] = OrderedDict()  # there are none
     is_parameter = kind is Parameter
-    maker: Callable[..., Any] = rebuild_tensor_v2
-    arguments: tuple[Any, ...] = (held, offset, sizes, strides, requires_grad and not is_parameter, hooks)
-    if held.dtype.name in UNTYPED:
-        maker, arguments = rebuild_tensor_v3, (*arguments, held.dtype)
+    maker: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    if function is storage.rebuild_meta:
+        dtype, sizes, strides, requires_grad = described
+        maker, arguments = rebuild_meta_tensor, (dtype, sizes, strides, requires_grad and not is_parameter)
+    else:
+        held, offset, sizes, strides, requires_grad, _ = described
+        maker = rebuild_tensor_v2
+        arguments = (held, offset, sizes, strides, requires_grad and not is_parameter, hooks)
+        if held.dtype.name in UNTYPED:
+            maker, arguments = rebuild_tensor_v3, (*arguments, held.dtype)
     if is_parameter:
         made = (_Call(maker, arguments), requires_grad, hooks)
         return (
@@ -235,6 +247,7 @@ _REBUILDERS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_tensor_v2": rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
     "torch._utils._rebuild_tensor": rebuild_tensor,
+    "torch._utils._rebuild_meta_tensor_no_storage": rebuild_meta_tensor,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,

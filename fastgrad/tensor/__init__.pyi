@@ -428,7 +428,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `cumsum`."""
     data: _Tensor
     def data_ptr(self) -> _int:
-        r"""The address of the first element."""
+        r"""The address of the first element; 0 if there is none."""
     def deg2rad(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""Angles in degrees as radians."""
     def deg2rad_(self) -> _Tensor:

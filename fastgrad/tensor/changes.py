@@ -9,6 +9,7 @@ from fastgrad.cuda import pinned
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_truth
+from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -37,6 +38,7 @@ class Changes(Methods):
 
     __slots__ = ()
 
+    @planned
     def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self += alpha * other``."""
         if alpha == 1:
@@ -44,6 +46,7 @@ class Changes(Methods):
         op, operands = elementwise.scaled("add", self, other, alpha)
         return elementwise.inplace(op, *operands)
 
+    @planned
     def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self -= alpha * other``."""
         elementwise._no_bool_sub(self, other)
@@ -52,6 +55,7 @@ class Changes(Methods):
         op, operands = elementwise.scaled("sub", self, other, alpha)
         return elementwise.inplace(op, *operands)
 
+    @planned
     def div_(self, other: Any, *, rounding_mode: str | None = None) -> Any:
         """``self /= other``, rounded if asked for."""
         if rounding_mode is None:
@@ -60,17 +64,20 @@ class Changes(Methods):
         elementwise.need_divisor("div_", self, other)
         return elementwise.inplace(op, self, other)
 
+    @planned
     def floor_divide_(self, other: Any) -> Any:
         """``self //= other``."""
         elementwise.need_divisor("floor_divide_", self, other)
         return elementwise.inplace(BY_NAME["floor_divide"], self, other)
 
+    @planned
     def remainder_(self, other: Any) -> Any:
         """``self %= other``."""
         elementwise.need_divisor("remainder_", self, other)
         op = BY_NAME["remainder" if isinstance(other, TensorBase) else "remainder.number"]
         return elementwise.inplace(op, self, other)
 
+    @planned
     def clamp_(self, min: Any = None, max: Any = None) -> Any:
         """Bound the elements, in place."""
         op, bounds = elementwise.bounded("clamp_", min, max)
@@ -97,6 +104,7 @@ class Changes(Methods):
         """Set all elements to zero."""
         return _assigned("zero_", _ZERO, self, (0, 0.0, 0))
 
+    @planned
     def copy_(self, source: Any, non_blocking: Any = False) -> Any:
         """Copy the elements of another tensor, broadcast and cast.
 
@@ -120,11 +128,13 @@ class Changes(Methods):
             source = source.to(self.dtype)
         return elementwise.inplace(BY_NAME["assign"], self, source)
 
+    @planned
     def pow_(self, exponent: Any) -> Any:
         """``self **= exponent``."""
         op = BY_NAME["pow" if isinstance(exponent, TensorBase) else "pow.number"]
         return elementwise.inplace(op, self, exponent)
 
+    @planned
     def masked_fill_(self, mask: Any, value: Any) -> Any:
         """Set the elements where the mask holds to a number."""
         op, filling = elementwise.filled("masked_fill_", self, mask, value)

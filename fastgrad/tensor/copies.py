@@ -20,7 +20,7 @@ from fastgrad.functions.memory_format import (
     preserve_format,
     suggested,
 )
-from fastgrad.functions.plans import warn
+from fastgrad.functions.plans import planned, warn
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import BOOL, COMPLEX
 from fastgrad.native.contracts.flags import CONTIGUOUS, GRAD_ENABLED
@@ -29,7 +29,6 @@ from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
-from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.tensor.methods import Methods
 from fastgrad.tensor.placement import move
@@ -70,6 +69,7 @@ class Copies(Methods):
         code = as_format("contiguous", memory_format, self)
         return self if rt.lies_in(self, code) else apply(_CLONE, 1, 0, self, code)
 
+    @planned
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """The tensor in another dtype or on another device; itself if nothing changes.
 
@@ -103,12 +103,6 @@ class Copies(Methods):
         >>> fg.ones(2).to(fg.int64)
         tensor([1, 1])
         """
-        if len(args) == 1 and not kwargs:  # what programs do most
-            first, kind = args[0], type(args[0])
-            if kind is dtypes.dtype:
-                return _cast(self, first)  # type: ignore[no-any-return]
-            if (kind is str or kind is Device) and as_device(first) == self.device:
-                return self  # type: ignore[return-value]
         device, dtype, non_blocking, copy, layout = parse_to(args, kwargs)
         out = self
         if device is not None:

@@ -6,6 +6,8 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fastgrad import dtypes
 from fastgrad.formatting import format_tensor
 from fastgrad.functions import complex_numbers, index, shape
@@ -15,10 +17,10 @@ from fastgrad.functions.memory_format import contiguous_format, need_order, stri
 from fastgrad.functions.storage import Storage
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.limits import META
 from fastgrad.native.contracts.records import STORAGE, TENSOR
-from fastgrad.native.host import devices
-from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
+from fastgrad.places import device_at
 from fastgrad.tensor.methods import Methods
 from fastgrad.tensor.size import Size
 
@@ -69,7 +71,7 @@ class Facts(Methods):
     @property
     def device(self) -> Device:
         """Where the elements are."""
-        return as_device(devices.name_of(_field(self, _DEVICE)))
+        return device_at[_field(self, _DEVICE)]
 
     @property
     def ndim(self) -> int:
@@ -103,8 +105,9 @@ class Facts(Methods):
         return self.numel() * self.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
-        return _field(self, _DATA) if _field(self, _NUMEL) else 0  # type: ignore[no-any-return]
+        """The address of the first element; 0 if there is none."""
+        there = _field(self, _NUMEL) and _field(self, _DEVICE) != META
+        return _field(self, _DATA) if there else 0  # type: ignore[no-any-return]
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> builtins.bool:
         """Whether elements lie in row-major order, or in the given memory format, without gaps."""
@@ -175,18 +178,20 @@ class Facts(Methods):
         name = self._grad_fn_name()
         history = f"grad_fn=<{name}>" if name else "requires_grad" if self.requires_grad else ""
         facts = [f"shape {tuple(self.shape)}", self.dtype.name, str(self.device), history]
-        return html_of(type(self).__name__, facts, values_of(self))
+        return html_of(type(self).__name__, facts, np.empty(0) if self.is_meta else values_of(self))
 
     def __repr__(self) -> str:
         name = self._grad_fn_name()
+        values = np.broadcast_to(np.empty((), np.int8), _sizes(self)) if self.is_meta else values_of(self)
         return format_tensor(
-            values_of(self), dtype_name=self.dtype.name, device=str(self.device),
+            values, dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
             default_dtype=dtypes.get_default_dtype().name,
         )  # fmt: skip
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
+        shows_number = self.ndim == 0 and not self.is_meta
+        return format(self.item(), spec) if shows_number else object.__format__(self, spec)
 
     @property
     def T(self) -> Tensor:  # noqa: N802

@@ -92,7 +92,7 @@ class History(Methods):
             If it is read of a non-leaf for which no pass will write it.
         """
         found = rt.get_grad(self)
-        if found is None and not self.is_leaf and not self.retains_grad:
+        if found is None and not rt.is_leaf(self) and not self.retains_grad:
             warnings.warn(
                 "`grad` of a tensor that is not a leaf is read: passes write it only after retain_grad() was called on "
                 "the tensor. If it was read by mistake, read that of the leaf instead",

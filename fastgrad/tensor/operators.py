@@ -11,6 +11,7 @@ from fastgrad.errors import renamed
 from fastgrad.functions import (
     elementwise,
     index,
+    index_writes,
     linalg,
     sharing,
 )
@@ -115,7 +116,7 @@ class Operators(Methods):
         return index.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        index.setitem(self, key, value)
+        index_writes.setitem(self, key, value)
 
 
 def _divided(slot: Callable[..., Any], function: Callable[..., Any], a: Any, b: Any) -> Any:

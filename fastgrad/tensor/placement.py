@@ -14,7 +14,7 @@ from fastgrad.functions import dlpack
 from fastgrad.functions.arguments import as_truth
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
-from fastgrad.native.contracts.limits import FIRST_GPU
+from fastgrad.native.contracts.limits import FIRST_GPU, META
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
@@ -44,8 +44,10 @@ class Placement(Methods):
         """Whether it is on the CPU."""
         return builtins.bool(_field(self, _DEVICE) == 0)
 
-    is_meta = False
-    """Whether it is on the meta device, which there is not."""
+    @property
+    def is_meta(self) -> builtins.bool:
+        """Whether it is on the meta device, without elements."""
+        return builtins.bool(_field(self, _DEVICE) == META)
 
     def get_device(self) -> int:
         """The number of its GPU, -1 on the CPU."""
@@ -177,6 +179,8 @@ class Placement(Methods):
     ) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.is_meta:
+            raise BufferError("__dlpack__(): Cannot pack tensors on meta: there is no memory to give")
         if not _field(self, _DEVICE):
             # DLPack of a bool array is exported by NumPy as such; read-only memory never arises here.
             options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
@@ -193,6 +197,8 @@ class Placement(Methods):
         return interchange.dlpack(self.clone() if copy else self, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self.is_meta:
+            raise ValueError("__dlpack_device__(): Unknown device type meta for Dlpack")
         return _CPU if not _field(self, _DEVICE) else (capsules.CUDA, self.get_device())
 
 

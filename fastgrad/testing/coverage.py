@@ -19,7 +19,7 @@ import multiprocessing
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -450,12 +450,23 @@ def _lower(totals: Totals, kept: Totals) -> list[str]:
 
 def with_table(page: str, totals: Totals) -> str:
     """A page with the table of some totals in the place that its comments mark; ValueError if it has none."""
-    before, begin, rest = page.partition(_BEGIN)
+    rows = [f"| {name} | {there:,} of {of:,} |" for name, (there, of) in totals.items()]
+    return with_lines(page, _BEGIN, ["| | |", "| --- | --- |", *rows])
+
+
+def with_lines(page: str, mark: str, lines: Sequence[str]) -> str:
+    """A page with lines between a comment that marks the place and the next one that ends it.
+
+    Raises
+    ------
+    ValueError
+        If the page has no such place.
+    """
+    before, begin, rest = page.partition(mark)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        raise ValueError(f"the page has no place for the table: {_BEGIN} and {_END}")
-    rows = [f"| {name} | {there:,} of {of:,} |" for name, (there, of) in totals.items()]
-    return "\n".join([before + begin, "| | |", "| --- | --- |", *rows, end + after])
+        raise ValueError(f"the page has no place for the table: {mark} and {_END}")
+    return "\n".join([before + begin, *lines, end + after])
 
 
 if __name__ == "__main__":

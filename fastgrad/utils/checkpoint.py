@@ -26,7 +26,7 @@ from fastgrad.autograd.engine import _current_graph_task_id
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.autograd.saved import keep, saved_tensors_hooks
 from fastgrad.functions.arguments import is_tensor
-from fastgrad.native.host.saved_calls import launches_again
+from fastgrad.native.host.saved_calls import launches_again, pass_of
 from fastgrad.nn.modules.container import Sequential
 from fastgrad.random import numbers_from, numbers_now
 from fastgrad.utils.reentrant import CheckpointFunction, check_backward_validity, detach_variable
@@ -286,6 +286,8 @@ class _Region:
         early_stop: bool,
         metadata: Callable[[Any], Any],
     ) -> None:
+        self.first = None
+        self.calls: list[Any] = []
         self.again = again
         self.inputs = [keep(a) if is_tensor(a) else functools.partial(_same, a) for a in args]
         self.early_stop = early_stop
@@ -304,7 +306,7 @@ class _Region:
 
     @launches_again
     def unpack(self, slot: _Slot) -> Any:
-        number = _current_graph_task_id()
+        number = pass_of(_current_graph_task_id())
         inside = number >= 0
         owner: Hashable = number if inside else object()
         if owner not in self.recomputed:
@@ -348,7 +350,8 @@ class _Recomputation:
     """The second run of a region for one pass."""
 
     def __init__(self, region: _Region, owner: Hashable) -> None:
-        self.region = region
+        self.first = self.region = region
+        self.calls: list[Any] = []
         self.owner = owner
         self.count = 0
         self.beyond = (

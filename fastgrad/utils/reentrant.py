@@ -38,6 +38,8 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
 class CheckpointFunction(Function):
     """The node of a re-entrant checkpoint: its backward runs the function again, and a pass over the graph of that."""
 
+    makes_passes = True
+
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         """Run the function without recording."""

@@ -271,6 +271,37 @@ def test_scaler_order(lib: ModuleType):
     assert (off.scale(3), off.get_scale(), off.state_dict(), off.is_enabled()) == (3, 1.0, {}, False)
 
 
+@pytest.mark.parity
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("bad", [None, float("inf"), float("-inf"), float("nan")])
+def test_what_becomes_of_gradients_is_what_pytorch_makes_of_them(dtype, bad):
+    import torch
+
+    values = np.random.default_rng(0).standard_normal((3, 300)).astype(np.float32)
+    found = []
+    for lib in (fg, torch):
+        grads = [lib.tensor(values, dtype=getattr(lib, dtype)), lib.ones(3, 2, dtype=getattr(lib, dtype)).t()]
+        if bad is not None:
+            grads[0][2, 299] = bad
+        params = [lib.zeros(g.shape, dtype=g.dtype, requires_grad=True) for g in grads]
+        for p, g in zip(params, grads, strict=True):
+            p.grad = g
+        optimizer, scaler = lib.optim.SGD(params, lr=1.0), lib.amp.GradScaler("cpu", init_scale=3.0)
+        scaler.scale(params[0].sum())  # PyTorch makes the factor here
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        found.append([scaler.get_scale(), *(p.grad.tolist() for p in params), *(p.tolist() for p in params)])
+    assert str(found[0]) == str(found[1])
+
+
+def test_gradients_of_complex_parameters_are_divided():
+    w = fg.zeros(2, dtype=fg.complex64, requires_grad=True)
+    w.grad = fg.tensor([4 + 2j, -2j])
+    fg.amp.GradScaler("cpu", init_scale=2.0).unscale_(fg.optim.SGD([w], lr=1.0))
+    assert w.grad.tolist() == [2 + 1j, -1j]
+
+
 def test_scalers_are_pickled_between_steps():
     w = fg.ones(2, requires_grad=True)
     optimizer, scaler = fg.optim.SGD([w], lr=0.5), fg.amp.GradScaler("cpu", init_scale=8.0)

@@ -500,7 +500,7 @@ def test_a_function_that_changes_in_place_what_has_a_history_is_right():
     call = fg.compile(step)
     for k in range(4):
         assert call(fg.full((4,), k + 1.0)).tolist() == [2.0 * (k + 1)] * 4
-    assert "in place" in fg.compile.explain(call).signatures[0].refused
+    assert fg.compile.explain(call).signatures[0].n_replayed == 2
 
 
 def test_second_derivatives_within_are_right():
@@ -517,7 +517,7 @@ def test_second_derivatives_within_are_right():
     for k in range(4):
         x = fg.full((4,), k + 1.0)
         assert fg.equal(call(x), step(x))
-    assert "history" in fg.compile.explain(call).signatures[0].refused
+    assert fg.compile.explain(call).signatures[0].n_replayed >= 2
 
 
 # --- exceptions, memory ----------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_forged_programs(seed):
         changed(program, words, rng)
         memory = tuple(region.memory for region in program.regions.all)
         try:
-            rt.bind_tape(program.tape, memory, as_words(words), program.arena)
+            rt.bind_tape(program.tape, memory, as_words(words), tuple(program.arenas))
         except RuntimeError:
             n_refused += 1
             continue

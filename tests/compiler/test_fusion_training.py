@@ -94,3 +94,31 @@ def test_a_transformer(norm, optimizer):
     for found, value in zip(run(), expected, strict=True):
         same(found, value, 2e-4)
     assert tape.launches < before - 20, str(fused.report)
+
+
+def _standardised(x):
+    centred = x - x.mean(0)
+    return centred / (centred.square().mean(0) + 1e-5).sqrt()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 5), (7, 1), (64, 128), (100, 7), (300, 33), (0, 4)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x - x.mean(0),
+        lambda x: x * 2 + x.sum(0) * 3,
+        lambda x: (x - x.sum(0), x.sum(0) + 1),
+        lambda x: (x.exp() / x.exp().sum(0)).square().sum(0) - x,
+        _standardised,
+    ],
+    ids=["centred", "sums", "both", "softmax", "standardised"],
+)
+def test_sums_of_columns_are_complete_when_they_are_read(function, shape):
+    """Each call brings other numbers, so that sums of the last one would show."""
+    compiled = fg.compile(function)
+    for _ in range(4):
+        x = fg.randn(*shape)
+        found, wanted = compiled(x), function(x)
+        pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+        for a, b in pairs:
+            assert fg.allclose(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)

@@ -139,7 +139,7 @@ def test_a_step_that_clips_where_it_must():
         model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
         step = wrap(clipping(model, fg.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)))
         losses.append([step(fg.randn(4, 3) * (3 if k % 3 else 0.3)).item() for k in range(30)])
-    assert losses[0] == losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # columns are added up in fused kernels
     recorded, replayed, _ = counts(step)
     assert recorded <= 4
     assert replayed == 30 - recorded

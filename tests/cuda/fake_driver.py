@@ -20,32 +20,50 @@ import numpy as np
 from fastgrad.cuda.blas import PRODUCT, SUMS_IN_FLOAT32
 from fastgrad.cuda.driver import FATAL, SIGNATURES, Driver
 from fastgrad.cuda.gpus import Compiler, Gpu
-from fastgrad.kernels.compile import compile_kernel
+from fastgrad.kernels.compile import compile_fused, compile_kernel
 from fastgrad.kernels.cuda.builder import Launch
-from fastgrad.kernels.cuda.compile import BUILDERS, CALLS, Cubin, body_of, built
+from fastgrad.kernels.cuda.compile import BUILDERS, CALLS, Cubin, FusedRow, body_of, builder_of, built
 from fastgrad.kernels.cuda.frames import view
-from fastgrad.native.contracts.cuda import DIVISORS, OUT_OF_MEMORY, PLAIN
+from fastgrad.kernels.programs import NUMBER
+from fastgrad.kernels.schedules import Schedule
+from fastgrad.native.contracts.cuda import (
+    COUNTING_TURN,
+    DIVISORS,
+    MANY,
+    MANY_HEAD,
+    MANY_PARAMETERS,
+    OUT_OF_MEMORY,
+    PLAIN,
+    SUMMING_TURN,
+)
 from fastgrad.native.contracts.cuda import PRODUCT as A_PRODUCT
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
+    COMPLEX64,
+    COMPLEX128,
     DTYPES,
     FLOAT16,
     FLOAT32,
     FLOAT64,
-    FLOATS,
     HALVES,
+    INEXACT,
+    WIDE,
+    computed_in,
 )
+from fastgrad.native.contracts.frames.fused import PITCH
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures, KernelNode
 from tests.cuda_halves import kind_of, read, rounded
-from tests.cuda_simulator import TARGET, run_block
+from tests.cuda_simulator import AT_ADDRESSES, TARGET, launch_with_table, run_block
 from tests.stand_in import Enclave
 
 _LETTERS = {"P": ctypes.c_void_p, "Z": ctypes.c_size_t, "i": ctypes.c_int, "q": ctypes.c_int64}
-_KINDS = {0: FLOAT32, 1: FLOAT64, 2: FLOAT16, 14: BFLOAT16}  # of matrices, as cuBLAS numbers them
+_KINDS = {0: FLOAT32, 1: FLOAT64, 2: FLOAT16, 4: COMPLEX64, 5: COMPLEX128, 14: BFLOAT16}
+_DOUBLE = (1, 5)  # those whose parts are
 _GEMM = "PiiqqqPPiqqPiqqPPiqqqii"
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
+MANY_BUILDERS = tuple(f"optim:{name}" for name in ("step", "norm_part", "scale", "unscale", "clip"))
 THREADS = 32  # of a block of the simulator
 INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32}
@@ -239,10 +257,11 @@ class FakeDriver(Captures, Driver):
         if not gx or not gy or not gz or not rest[0] or not extra:
             return INVALID_VALUE
         buffer = word(extra + 8).value
-        copied = (ctypes.c_int64 * (FRAME_WORDS + DIVISORS))()
+        n_words = word(extra + 40).value // 8
+        copied = (ctypes.c_int64 * max(FRAME_WORDS + DIVISORS, n_words))()
         ctypes.memmove(copied, buffer, ctypes.sizeof(copied))
         self.launched.append(self._names[function - 1])
-        return self.put(rest[-3], KernelNode(self, function, copied, word(extra + 40).value // 8, gx))
+        return self.put(rest[-3], KernelNode(self, function, copied, n_words, gx))
 
     def _run(self, function: int, parameters: Any, blocks: int) -> None:
         with self.enclave:
@@ -398,21 +417,21 @@ class FakeDriver(Captures, Driver):
         """Matrices by columns, as cuBLAS has them."""
         ta, tb, m, n, k, alpha, a, kind_a, lda, step_a, b, kind_b, ldb, step_b, beta, *rest = args
         c, kind_c, ldc, step_c, batch, compute, _ = rest
-        number = ctypes.c_double if kind_a == 1 else ctypes.c_float
         valid = lda >= max(1, k if ta else m) and ldb >= max(1, n if tb else k) and ldc >= max(1, m)
         if (
             handle not in self._streams
             or not valid
             or kind_a != kind_b
             or kind_a != kind_c
-            or compute != (70 if kind_a == 1 else 68)
+            or compute != (70 if kind_a in _DOUBLE else 68)
             or kind_a not in _KINDS
         ):
             return 7
-        factor, before = number.from_address(alpha).value, number.from_address(beta).value
         dtype = _KINDS[kind_a]
-        kind = kind_of(dtype)
-        self.launched.append(f"product of {DTYPES[dtype]}" if dtype in HALVES else "product")
+        kind, number = kind_of(dtype), np.dtype(DTYPES[computed_in(dtype)])
+        factor, before = (np.ctypeslib.as_array((ctypes.c_ubyte * number.itemsize).from_address(at)).view(number)[0]
+                          for at in (alpha, beta))  # fmt: skip
+        self.launched.append("product" if dtype in WIDE else f"product of {DTYPES[dtype]}")
 
         def matrix(address: int, rows: int, columns: int, ld: int) -> Any:
             shape = (ld if columns == 0 else ld * (columns - 1) + rows,)
@@ -441,20 +460,73 @@ class FakeDriver(Captures, Driver):
     # --- kernels of the CPU ------------------------------------------------------------------------------------
 
     def compiler(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
-        """The CPU's kernel behind the interface of a GPU's."""
-        if kernel.name.startswith("convolution"):
-            return self.simulator(kernel, dtype, layout_class, architecture)  # the CPU's has other stages
+        """The CPU's kernel behind the interface of a GPU's, where GPUs have one."""
+        if isinstance(kernel, FusedRow):
+            return self._fused(kernel)
+        if kernel.name not in CALLS:
+            builder_of(kernel, dtype)  # raises as on a GPU where there is none
+        if kernel.name.startswith(("convolution", "attention")):
+            return self.simulator(
+                kernel, dtype, layout_class, architecture
+            )  # the CPU's has other stages and scratch
         if not kernel.takes(dtype) and kernel.name not in CALLS:  # a GPU's kernel alone takes halves
             return self.simulator(kernel, dtype, layout_class, architecture)
-        if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype not in FLOATS):
+        if kernel.name in CALLS and not (CALLS[kernel.name] == A_PRODUCT and dtype not in INEXACT):
             return built(kernel, dtype, layout_class, architecture)
         run = _KERNEL(compile_kernel(kernel, dtype, layout_class))
+        if kernel.builder in MANY_BUILDERS:
+            return self._over_many(kernel, dtype, layout_class, run)
         code = self.add_kernel(kernel.name, lambda frame, blocks: run(frame))
         frame = kernel.frame(layout_class)
         n_words = (
             view(frame, PLAIN).n_words if "seed" in frame.fields else 0
         )  # those of a graph get other parameters
         return Cubin(code, kernel.name, Launch(PLAIN, n_words, (1,)))
+
+    def _fused(self, row: FusedRow) -> Cubin:
+        """The CPU's kernel of a program; numbers of float32 stand in a GPU's frame as such."""
+        run, frame = _KERNEL(compile_fused(row.program, row.kernels)), row.frame(0)
+        rows = Schedule(row.program).room if row.program.rows else 0
+        single = {int(i.about[1]) for i in row.program.code if i.kind == NUMBER and i.about[0] == FLOAT32}
+
+        def run_widened(parameters: int, blocks: int) -> None:
+            words = (ctypes.c_int64 * frame.words)(*(ctypes.c_int64 * frame.words).from_address(parameters))
+            for k in single:
+                at = frame.place("numbers") + k
+                value = np.float64(np.int32(words[at]).view(np.float32))
+                words[at] = int(value.view(np.int64))
+            row = (words[frame.place("n")] + PITCH) // PITCH * PITCH * 8
+            room = ctypes.create_string_buffer(max(rows * row, 1))  # that of a GPU needs none
+            words[frame.place("room")] = ctypes.addressof(room)
+            run(ctypes.addressof(words))
+
+        return Cubin(self.add_kernel("fused", run_widened), "fused", Launch(PLAIN, frame.words, (1,)))
+
+    def _over_many(self, kernel: Any, dtype: int, layout_class: int, run: Any) -> Cubin:
+        """The CPU's kernel behind the interface of a GPU's over many frames: it runs over one after the other."""
+        frame = kernel.frame(layout_class)
+        body = body_of(kernel, dtype, layout_class, TARGET, THREADS)
+
+        def run_all(parameters: int, blocks: int) -> None:
+            words = (ctypes.c_int64 * MANY_PARAMETERS).from_address(parameters)
+            n_frames, chunk, _ = words[frame.words : frame.words + MANY_HEAD.words]
+            own, at, seen = (
+                (ctypes.c_int64 * frame.words)(*words[: frame.words]),
+                frame.words + MANY_HEAD.words,
+                0,
+            )
+            for _ in range(n_frames if chunk != SUMMING_TURN else 0):  # the CPU's kernel adds up at once
+                chunks, own[0], *addresses = words[at : at + 2 + body.moved]
+                own[AT_ADDRESSES : AT_ADDRESSES + body.moved] = addresses
+                if chunk == COUNTING_TURN:
+                    own[0] = 0
+                else:
+                    assert chunks - seen == max(-(-own[0] // chunk), 1)
+                run(ctypes.addressof(own))
+                at, seen = at + 2 + body.moved, chunks
+            assert blocks == (1 if chunk in (SUMMING_TURN, COUNTING_TURN) else seen)
+
+        return Cubin(self.add_kernel(kernel.name, run_all), kernel.name, body.launch(frame.words))
 
     def simulator(self, kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
         """The body of a GPU's kernel, run by the simulator; the CPU's kernel where there is none."""
@@ -465,23 +537,39 @@ class FakeDriver(Captures, Driver):
         launch = body.launch(seen.n_words)
         function = TARGET.made(body.run)
 
+        def run_with_table(parameters: int, blocks: int) -> None:
+            words = (ctypes.c_int64 * MANY_PARAMETERS).from_address(parameters)
+            at = seen.n_words + MANY_HEAD.words
+            launch_with_table(
+                function,
+                seen,
+                body.threads,
+                words[: seen.n_words],
+                words[seen.n_words : at],
+                words[at:],
+                blocks,
+            )
+
         def run(frame: int, blocks: int) -> None:
             f = seen.read([np.int64(w) for w in (ctypes.c_int64 * launch.parameters).from_address(frame)])
             for block in range(blocks):
                 run_block(function, f, block, body.threads, blocks)
 
-        return Cubin(self.add_kernel(kernel.name, run), kernel.name, launch)
+        does = run_with_table if body.kind == MANY else run
+        return Cubin(self.add_kernel(kernel.name, does), kernel.name, launch)
 
 
 @contextmanager
 def attached(driver: FakeDriver, compiler: Compiler | None = None) -> Iterator[list[Gpu]]:
     """Let `cuda` be what a driver shows."""
+    from fastgrad.compiler.fusion import launches
     from fastgrad.cuda import gpus
     from fastgrad.native.host import devices
 
-    before = gpus._gpus
+    before, can_compile = gpus._gpus, launches.can_compile
+    launches.can_compile = lambda: True  # none of its compilers is numba-cuda
     try:
         yield gpus.attach(driver, compiler or driver.compiler)
     finally:
-        gpus._gpus = before
+        gpus._gpus, launches.can_compile = before, can_compile
         del devices.NAMES["cuda"]

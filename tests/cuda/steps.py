@@ -21,13 +21,14 @@ ONE_CALL = {"cuGraphLaunch": 1}
 
 def settle():
     """Let graphs that were dropped go: the device looks when it makes another one."""
-    x = fg.ones(2, device="cuda")
-    with record() as tape:
-        x.add_(1)
-        x.add_(1)
-    tape.replay()
-    fg.cuda.synchronize()
-    del tape
+    for gpu in range(fg.cuda.device_count()):
+        x = fg.ones(2, device=f"cuda:{gpu}")
+        with record() as tape:
+            x.add_(1)
+            x.add_(1)
+        tape.replay()
+        fg.cuda.synchronize(gpu)
+        del tape
 
 
 def calls_of(driver, function):

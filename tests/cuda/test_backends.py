@@ -8,6 +8,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad import cli
+from fastgrad.cuda import precision
 
 
 def test_the_accelerator_without_one(no_driver):
@@ -107,6 +108,33 @@ def test_switches(lib):
         matmul.foo = 1
     assert matmul.allow_bf16_reduced_precision_reduction is True
     assert lib.backends.mps.is_available() is False
+
+
+def test_convolutions_are_rounded_where_a_program_says_so():
+    cudnn, asked = fg.backends.cudnn, precision.convolutions_in_tf32
+    assert (cudnn.allow_tf32, cudnn.conv.fp32_precision, asked()) == (True, "none", None)
+    try:
+        with cudnn.flags(enabled=False):
+            assert (cudnn.allow_tf32, asked()) == (True, None)
+        with cudnn.flags(allow_tf32=True):
+            assert (cudnn.conv.fp32_precision, asked()) == ("tf32", True)
+        assert asked() is None
+        cudnn.allow_tf32 = False
+        with cudnn.flags():
+            assert (cudnn.allow_tf32, asked()) == (True, None)
+        assert (cudnn.allow_tf32, cudnn.conv.fp32_precision, asked()) == (False, "ieee", False)
+        cudnn.conv.fp32_precision = "tf32"
+        assert (cudnn.allow_tf32, asked()) == (True, True)
+        assert cudnn.set_flags(_allow_tf32=False)[-1] is True
+        for wrong in ("high", 1, None):
+            with pytest.raises(RuntimeError, match=r"Unknown precision: [^;]*; expected 'ieee'"):
+                cudnn.conv.fp32_precision = wrong
+        with pytest.raises(AttributeError):
+            cudnn.conv.precision = "ieee"
+        assert asked() is False
+    finally:
+        cudnn.conv.fp32_precision = "none"
+    assert asked() is None
 
 
 def test_what_programs_ask():

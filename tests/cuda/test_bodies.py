@@ -87,3 +87,22 @@ def test_gradients(driver):
 
     for found, expected in zip(gradients("cuda"), gradients("cpu"), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_many_dimensions(driver):
+    """More than a frame has room for: launches for pieces, copies that merge, indices of all dimensions."""
+    x = fg.tensor(
+        np.random.default_rng(3).integers(-9, 10, (2, 1, 2, 1, 2, 2) * 2 + (2, 1, 2, 2)).astype(np.float32)
+    )
+    ids = fg.tensor([1, 0])
+
+    def results(x, ids):
+        y = x.permute(*reversed(range(16)))
+        places = tuple(ids * (size - 1) for size in x.shape)
+        return [
+            y * 2, y.contiguous(), y.sum((0, 3, 6)), y.amax(2), y.index_select(1, ids), x[places], (y > 0).nonzero(),
+            y.gather(0, (y > 0).to(fg.int64)),
+        ]  # fmt: skip
+
+    for mine, wanted in zip(results(x.to("cuda"), ids.to("cuda")), results(x, ids), strict=True):
+        np.testing.assert_array_equal(mine.cpu().numpy(), wanted.numpy())

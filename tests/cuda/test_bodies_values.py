@@ -49,7 +49,45 @@ def alignment(x, y):
     return F.ctc_loss((x * y).reshape(3, 2, 4).log_softmax(-1), targets, (3, 3), (2, 1), reduction="none")
 
 
+SCATTERING = {"prod": "scatter_mul", "amax": "scatter_amax", "amin": "scatter_amin"}
+
+
+def places(x):
+    return fg.tensor([[0, 2, 4], [5, 1, 0], [1, 2, 3], [3, 0, 1]], device=x.device)
+
+
+def reduced(how):
+    def found(x, y):
+        return x.scatter_reduce(1, places(x), y[:, :3], how)
+
+    return found
+
+
+def positive(x):
+    return x @ x.mT + fg.eye(4, device=x.device)
+
+
+def well(x, y):
+    """A matrix that is far from singular."""
+    return (x @ y.mT) + 4 * fg.eye(4, device=x.device)
+
+
 PROGRAMS = {
+    "solve": (lambda x, y: fg.linalg.solve(well(x, y), y), {"solve"}),
+    "inv": (lambda x, y: fg.linalg.inv(well(x, y)), {"inverse"}),
+    "slogdet": (lambda x, y: fg.linalg.slogdet(well(x, y))[1], {"log_determinant", "inverse"}),
+    "cholesky": (lambda x, y: fg.linalg.cholesky(positive(x)) @ y, {"cholesky", "triangular"}),
+    "lu": (lambda x, y: fg.linalg.lu_factor(well(x, y))[0], {"lu", "triangular", "interchange"}),
+    "qr": (lambda x, y: fg.linalg.qr(x.mT).R.abs() @ y, {"qr", "triangular"}),
+    "eigh": (lambda x, y: fg.linalg.eigh(positive(x)).eigenvectors.square() @ y, {"eigh"}),
+    "svd": (lambda x, y: fg.linalg.svd(x * y, full_matrices=False).U.square(), {"svd"}),
+    "pinv": (lambda x, y: fg.linalg.pinv(well(x, y)[:, :3]), {"pinv"}),
+    "lstsq": (lambda x, y: fg.linalg.lstsq(well(x, y), y).solution, {"least_squares", "pinv"}),
+    "det": (lambda x, y: fg.linalg.det(well(x, y)), {"determinant", "cofactors"}),
+    "matrix_exp": (lambda x, y: fg.linalg.matrix_exp(x @ y.mT), {"exponential", "exponential_derivative"}),
+    **{f"scatter_reduce {how}": (reduced(how), {kernel}) for how, kernel in SCATTERING.items()},
+    "scatter": (lambda x, y: x.scatter(1, places(x), y[:, :3]), {"scatter_set"}),
+    "searchsorted": (lambda x, y: x * y * fg.searchsorted(y.sort(-1)[0].detach(), x.detach()), {"search"}),
     "cummax": (lambda x, y: (x * y).cummax(1)[0], {"cummax"}),
     "cummin": (lambda x, y: (x * y).cummin(0)[0], {"cummin"}),
     "logcumsumexp": (lambda x, y: (x * y).logcumsumexp(1), {"logcumsumexp", "logcumsumexp_backward"}),

@@ -18,12 +18,15 @@ from fastgrad.native.contracts.cuda import DIVIDED, DOWNLOAD, PLAIN, UPLOAD, ZER
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX,
+    COMPLEX64,
+    COMPLEX128,
     DTYPES,
     FLOAT16,
     FLOAT32,
     FLOAT64,
-    FLOATS,
     HALVES,
+    INEXACT,
     INT32,
     SUPPORTED_DTYPES,
     UINT8,
@@ -42,6 +45,7 @@ needs_compiler = pytest.mark.skipif(
     not compilation.toolchain(), reason="numba-cuda is not installed, which compiles kernels for CUDA"
 )
 
+TRANSFORMS = ("fft:whole", "fft:of_reals", "fft:to_half", "fft:from_half")  # whose scale is a float64
 # Of large arguments the toolkit finds the rest by pi/2 in float64, in memory of the thread's own.
 REDUCES_IN_DOUBLES = (
     "sin", "sin_dx", "cos", "cos_dx", "tan", "sinc", "sinc_dx", "lgamma", "digamma", "polygamma", "igamma", "igammac",
@@ -49,14 +53,19 @@ REDUCES_IN_DOUBLES = (
     "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1", "special_spherical_bessel_j0",
     "special_airy_ai",
 )  # fmt: skip
+# So do these over complex numbers, whose parts are turned by an angle.
+TURNS_IN_DOUBLES = (
+    "exp", "exp2", "expm1", "sin", "sin_dx", "cos", "cos_dx", "tan", "sinh", "cosh", "tanh", "sinc", "sinc_dx",
+    "sigmoid", "pow", "pow_da", "rpow", "polar",
+)  # fmt: skip
 # Their numbers are float64, as their frames or their results are; what is done for each element is not.
 OF_DOUBLES = (
     "attention:build", "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward",
     "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
-    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial",
+    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial", "spectra:least_squares", *TRANSFORMS,
 )  # fmt: skip
-COUNTING = ("optim:step",)  # how far a thread goes on they find out once
+COUNTING = ("optim:step", "fft:whole", "fft:of_reals")  # how far a thread goes on they find out once
 
 
 def mine():
@@ -79,6 +88,11 @@ FORMULAS = (
 )
 OF_HALVES = ("exp", "copy_from_9")
 OF_BYTES = ("floor_divide", "remainder")  # sixteen in a thread
+OF_COMPLEX = (
+    "mul", "div", "div_db", "pow", "log", "sqrt", "sin", "tanh", "asin", "acosh", "atanh", "where", "abs.complex",
+    "conj", "sum", "mean", "any", "prod", "cumsum", "carried_on", "index_put", "scatter_add", "nonzero", "constant",
+    "copy_from_8",
+)  # fmt: skip
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
@@ -91,10 +105,16 @@ def representatives() -> list[tuple[str, int, int, tuple[str, ...]]]:
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
     of_halves = [k for k in mine() if k.takes(BFLOAT16, FIRST_GPU) and k.builder != "elementwise:build"]
-    found += [(k.name, BFLOAT16, FLAT, ("sm_90",)) for k in of_halves]
+    # Attention's registers are used up, and by another code where there are tensor cores.
+    found += [
+        (k.name, BFLOAT16, FLAT, ARCHITECTURES if "attention" in k.name else ("sm_90",)) for k in of_halves
+    ]
     found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
     found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
+    found += [(name, dtype, FLAT, ("sm_80", "sm_120")) for name in OF_COMPLEX for dtype in COMPLEX]
+    found += [(name, dtype, STRIDED, ("sm_90",)) for name in ("add", "copy_from_10") for dtype in COMPLEX]
+    found += [(name, COMPLEX128, FLAT, ("sm_90",)) for name in ("fft", "ifft", "irfft")]
     found += [(name, UINT8, form, ARCHITECTURES) for name in OF_BYTES for form in (FLAT, STRIDED)]
     return found
 
@@ -117,13 +137,15 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
         return [f"{what}: {found}"]
     kernel = ROWS[name]
     codes = {kernel.frame(form).element(n, dtype) for n in kernel.frame(form).addresses.values()} | {dtype}
-    problems = []
+    wide, problems = {FLOAT64, COMPLEX128}, []
+    turns = name in REDUCES_IN_DOUBLES or (name in TURNS_IN_DOUBLES and codes & set(COMPLEX))
     for facts in found:
-        if facts.spilled or (facts.stack and name not in REDUCES_IN_DOUBLES):
+        if facts.spilled or (facts.stack and not turns):
             problems.append(f"{what}: {facts.stack} bytes of stack, {facts.spilled} spilled")
-        if facts.doubles and FLOAT64 not in codes and dtype == FLOAT32 and not may_have_doubles(kernel):
+        single = dtype in (FLOAT32, COMPLEX64) and not codes & wide
+        if facts.doubles and single and not (turns or may_have_doubles(kernel)):
             problems.append(f"{what}: computes in float64")
-        if facts.divisions and dtype in FLOATS and kernel.builder not in COUNTING:
+        if facts.divisions and dtype in INEXACT and kernel.builder not in COUNTING:
             problems.append(f"{what}: {facts.divisions} divisions of 64 bits")
         if facts.external:
             problems.append(f"{what}: calls functions that are not its own")
@@ -132,7 +154,7 @@ def wrong(cell: tuple[str, int, int], found: list[Facts] | str) -> list[str]:
     return problems
 
 
-PARTS = 6  # of which none takes minutes
+PARTS = 12  # of which none takes minutes
 
 
 @needs_compiler
@@ -167,6 +189,33 @@ def test_halves_are_converted_by_single_instructions(architecture):
 
 
 @needs_compiler
+@pytest.mark.parametrize(("computes", "dtype"), [("v", FLOAT16), ("x", BFLOAT16), ("w", FLOAT32)])
+def test_convolutions_are_multiplied_by_tensor_cores(computes, dtype):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    made = assembled(ROWS[f"convolution_{computes}"], dtype, FLAT, "sm_80")
+    kind = {FLOAT16: "m16n8k16.row.col.f32.f16", BFLOAT16: "m16n8k16.row.col.f32.bf16"}
+    products = made.ptx.count(f"mma.sync.aligned.{kind.get(dtype, 'm16n8k8.row.col.f32.tf32')}")
+    assert products == made.ptx.count("mma.sync") == 8 * (2 + 1)  # words 16 deep for many rows, 8 for few
+    assert made.ptx.count("ldmatrix") == 4 * (2 + 1)
+    tile = re.findall(r"\bfma\.rn\.f32\b", made.ptx)
+    assert (len(tile) < 64) == (dtype != FLOAT32), "halves are multiplied so in groups of few channels alone"
+    assert int(re.search(r"Used (\d+) registers", made.report)[1]) <= 128
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["attention", "attention_backward"])
+def test_halves_are_multiplied_by_tensor_cores(name):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    made = assembled(ROWS[name], FLOAT16, FLAT, "sm_80")
+    for word in ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "ldmatrix.sync", "cp.async.cg"):
+        assert word in made.ptx
+    assert made.launch.threads == 128
+    assert "mma.sync" not in assembled(ROWS[name], FLOAT16, FLAT, "sm_75").ptx
+
+
+@needs_compiler
 def test_without_an_instruction_bfloat16_is_rounded_by_integers():
     ptx, found = conversions("exp", BFLOAT16, "sm_75")
     assert not found
@@ -181,6 +230,22 @@ def test_bytes_are_divided_by_a_reciprocal(name):
     ptx = assembled(ROWS[name], UINT8, FLAT, "sm_90").ptx
     assert "rcp.approx.ftz.f32" in ptx
     assert not re.search(r"\b(div|rem)\.", ptx)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=DTYPES.__getitem__)
+@pytest.mark.parametrize("name", ["softmax_backward", "norm_rows", "sum"])
+def test_rows_are_read_by_sixteen_bytes(name, dtype):
+    from fastgrad.kernels.cuda.assemble import assembled
+
+    ptx = assembled(ROWS[name], dtype, FLAT, "sm_90").ptx
+    pieces = (
+        4 if dtype == FLOAT32 or name == "sum" else 2
+    )  # of a share, which are asked for before one is needed
+    loads = r"ld\.global\.v4\.[bfu]32[^;]*;(?:(?!\b(?:bra|bar|shfl|st)\b)[\s\S])*?"
+    assert re.search(rf"(?:{loads}){{{pieces}}}", ptx)
+    if name != "sum":
+        assert len(re.findall(r"\bst\.global\.v4\.[bfu]32", ptx)) > pieces
 
 
 @needs_compiler
@@ -255,8 +320,9 @@ def test_calls_of_the_driver_have_no_code():
 def test_what_there_is_no_kernel_of_is_said():
     for name in compilation.lacking(KERNELS):
         dtype = next(iter(ROWS[name].dtypes))
-        said = "GPUs have no kernels for" if ROWS[name].is_complex(dtype) else f"no CUDA kernel for {name} "
-        with pytest.raises(NotImplementedError, match=f"{said}.*move the operands to the CPU"):
+        with pytest.raises(
+            NotImplementedError, match=f"no CUDA kernel for {name} .*move the operands to the CPU"
+        ):
             compilation.built(ROWS[name], dtype, FLAT, "sm_90")
 
 
@@ -273,7 +339,13 @@ def test_without_a_compiler_it_says_what_to_install(empty, monkeypatch):
 def test_only_the_compiler_knows_numba_cuda():
     package = Path(fastgrad.__file__).parent
     knowing = {path.name for path in package.rglob("*.py") if IMPORT.search(path.read_text("utf-8"))}
-    assert knowing <= {"assemble.py", "hardware.py"}
+    assert knowing <= {
+        "assemble.py",
+        "hardware.py",
+        "hardware_bits.py",
+        "hardware_complex.py",
+        "hardware_cores.py",
+    }
 
 
 def test_a_dtype_that_the_kernel_does_not_take_is_refused():

@@ -9,6 +9,7 @@ import pytest
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
+from fastgrad.native.host.tape import record
 from tests.cuda import fake_driver
 from tests.cuda.fake_driver import FakeDriver, attached
 
@@ -173,3 +174,158 @@ def test_transposed(driver, case):
 
 def test_transposed_signals(driver):
     check(F.conv_transpose1d, (2, 5, 7), (5, 6, 4), stride=3, output_padding=1)
+
+
+# --- tensor cores ----------------------------------------------------------------------------------------------
+
+BY_CORES = {
+    **{name: IMAGES[name] for name in (
+        "plain", "padded", "strided", "strided and dilated", "strides beyond the kernel", "groups", "small groups",
+        "depthwise", "many rows", "one output", "without channels", "without images",
+    )},
+    "rows of 16 bytes": ((1, 8, 4, 4), (6, 8, 2, 1), {}),
+    "pointwise": ((2, 8, 2, 4), (40, 8, 1, 1), {}),
+    "parts": ((1, 60, 3, 3), (5, 60, 3, 3), {"padding": 1}),
+    "parts of gradients of weights": ((2, 5, 18, 18), (5, 5, 1, 2), {}),
+    "parts, depthwise": ((3, 2, 16, 15), (2, 1, 2, 2), {"groups": 2}),
+}  # fmt: skip
+
+
+def of_halves(*sizes, half):
+    """Numbers that a half dtype holds."""
+    rng = np.random.default_rng(0)
+    return [fg.tensor(rng.standard_normal(size), dtype=half).double().numpy() for size in sizes]
+
+
+def compare(function, x, w, half, tolerance, dtype=None, **settings):
+    """Compare a convolution of numbers that a half dtype holds, and its gradients, with that in float64."""
+    outputs = w[1] * settings.get("groups", 1) if function is F.conv_transpose2d else w[0]
+    arrays = of_halves(x, w, (outputs,), half=half)
+
+    def on(device, dtype):
+        leaves = [fg.tensor(a, dtype=dtype, device=device, requires_grad=True) for a in arrays]
+        out = function(*leaves, **settings)
+        [g] = of_halves(tuple(out.shape), half=half)
+        out.backward(fg.tensor(g, dtype=dtype, device=device))
+        assert out.dtype == dtype
+        return [t.detach().cpu().double().numpy() for t in (out, *(leaf.grad for leaf in leaves))]
+
+    for got, wanted in zip(on("cuda", dtype or half), on("cpu", fg.float64), strict=True):
+        np.testing.assert_allclose(
+            got, wanted, rtol=tolerance, atol=tolerance * np.abs(wanted).max(initial=1e-3)
+        )
+
+
+@pytest.mark.parametrize("case", BY_CORES)
+def test_halves_are_multiplied_as_they_lie(driver, case):
+    """What is summed in float32 is rounded once: a result is off by half a unit of its last place."""
+    before = len(driver.launched)
+    compare(F.conv2d, *BY_CORES[case][:2], fg.float16, 2**-10.9, **BY_CORES[case][2])
+    launched = set(driver.launched[before:])
+    assert launched <= {
+        "convolution_v",
+        "convolution_x",
+        "convolution_w",
+        "sum",
+        "copy_from_6",
+        "copy_from_9",
+        "copy_from_8",
+        "zero_fill",
+        "constant",
+        "upload",
+        "download",
+    }
+
+
+@pytest.mark.parametrize("case", ["strided", "parts", "depthwise"])
+def test_bfloat16_is_multiplied_as_it_lies(driver, case):
+    compare(F.conv2d, *BY_CORES[case][:2], fg.bfloat16, 2**-7.9, **BY_CORES[case][2])
+
+
+@pytest.mark.parametrize("case", ["strided", "grouped"])
+def test_transposed_halves(driver, case):
+    compare(F.conv_transpose2d, *TRANSPOSED[case][:2], fg.float16, 2**-10.9, **TRANSPOSED[case][2])
+
+
+@pytest.mark.parametrize("case", ["plain", "strided and dilated", "many rows", "rows of 16 bytes", "parts"])
+def test_tf32(driver, case):
+    """Halves are numbers of TF32, so nothing is lost."""
+    with fg.backends.cudnn.flags(allow_tf32=True):
+        compare(F.conv2d, *BY_CORES[case][:2], fg.float16, 1e-5, fg.float32, **BY_CORES[case][2])
+
+
+def test_factors_of_float32_are_rounded_where_that_is_allowed(driver):
+    """1 + 2**-12 is rounded to 1 in TF32."""
+    x, w = fg.full((1, 5, 2, 2), 1 + 2**-12, device="cuda"), fg.ones(5, 5, 1, 1, device="cuda")
+    exact = [[[[5 + 5 * 2**-12] * 2] * 2] * 5]
+    assert F.conv2d(x, w).tolist() == exact
+    with fg.backends.cudnn.flags(allow_tf32=True):
+        assert F.conv2d(x, w).tolist() == [[[[5] * 2] * 2] * 5]
+        assert F.conv2d(x.double(), w.double()).tolist() == exact
+    with fg.backends.cudnn.flags():
+        assert F.conv2d(x, w).tolist() == exact
+
+
+def test_halves_by_blocks_of_a_gpu(driver, monkeypatch):
+    """Tiles of 64 and 32 rows, as large as on a GPU."""
+    monkeypatch.setattr(fake_driver, "THREADS", 256)
+    compare(F.conv2d, (1, 16, 5, 4), (33, 16, 2, 3), fg.float16, 2**-10.9, padding=1)
+    compare(F.conv2d, (1, 7, 5, 4), (6, 7, 2, 3), fg.float16, 2**-10.9, stride=2)
+
+
+def test_halves_with_channels_last_are_rounded_once(driver):
+    """Windows of one place are products of matrices, to which the bias is added before they are rounded."""
+    x = fg.full((1, 5, 2, 2), 1.0, dtype=fg.float16, device="cuda").to(memory_format=fg.channels_last)
+    w = fg.full((5, 5, 1, 1), 2049 / 5, dtype=fg.float16, device="cuda")
+    bias = fg.full((5,), 1.5, dtype=fg.float16, device="cuda")
+    expected = F.conv2d(x.cpu().float(), w.cpu().float(), bias.cpu().float()).half()
+    assert F.conv2d(x, w, bias).cpu().tolist() == expected.tolist()
+
+
+def test_a_tape_keeps_what_was_allowed_when_it_was_recorded(driver):
+    x, w = fg.full((1, 5, 2, 2), 1 + 2**-12, device="cuda"), fg.ones(5, 5, 1, 1, device="cuda")
+    rounded, exact = ([[[[5 + off] * 2] * 2] * 5] for off in (0, 5 * 2**-12))
+    with fg.backends.cudnn.flags(allow_tf32=True), record() as tape:
+        y = F.conv2d(x, w)
+    with record() as other:
+        z = F.conv2d(x, w)
+    y.zero_(), z.zero_()
+    tape.replay()
+    with fg.backends.cudnn.flags(allow_tf32=True):
+        other.replay()
+    assert (y.tolist(), z.tolist()) == (rounded, exact)
+
+
+def at_odd_addresses(*sizes):
+    """Halves that begin two bytes behind a multiple of 16."""
+    values = fg.tensor(np.random.default_rng(1).standard_normal(1 + np.prod(sizes)), dtype=fg.float16)
+    return values.cuda()[1:].view(sizes).requires_grad_()
+
+
+def test_halves_at_odd_addresses(driver):
+    """Rows of 16 bytes that do not begin at multiples of these."""
+    x, w, bias = at_odd_addresses(1, 8, 4, 4), at_odd_addresses(8, 8, 1, 2), at_odd_addresses(8)
+    for function in (F.conv2d, F.conv_transpose2d):
+        there = [t.detach().requires_grad_() for t in (x, w, bias)]
+        here = [t.detach().cpu().double().requires_grad_() for t in (x, w, bias)]
+        out, expected = function(*there), function(*here)
+        out.backward(fg.ones_like(out))
+        expected.backward(fg.ones_like(expected))
+        for got, wanted in zip(
+            (out, *(t.grad for t in there)), (expected, *(t.grad for t in here)), strict=True
+        ):
+            np.testing.assert_allclose(
+                got.detach().cpu().double().numpy(), wanted.detach().numpy(), 2**-10, 2**-9
+            )
+
+
+def test_what_is_not_finite_reaches_only_what_meets_it(driver):
+    x, w = fg.ones(1, 5, 4, 4, dtype=fg.float16), fg.ones(6, 5, 3, 3, dtype=fg.float16)
+    x[0, 2, 0, 0], x[0, 4, 3, 3] = float("inf"), float("nan")
+    expected = F.conv2d(x.float(), w.float(), padding=1).half().numpy()
+    np.testing.assert_array_equal(F.conv2d(x.cuda(), w.cuda(), padding=1).cpu().numpy(), expected)
+
+
+def test_volumes_of_halves_are_rounded_once(driver):
+    """Slices of their gradients are added to each other, which is done in float32."""
+    compare(F.conv3d, (1, 2, 4, 3, 3), (5, 2, 3, 2, 2), fg.float16, 2**-10.9, padding=1)

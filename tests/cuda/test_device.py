@@ -276,3 +276,14 @@ def test_numbers_are_written_where_the_tensor_is(driver, device, default, requir
     if requires_grad:
         y.sum().backward()
         assert x.grad.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_masks_and_indices_may_lie_on_the_host(driver):
+    x, mask, places = fg.ones(4, device="cuda"), fg.tensor([True, False, True, False]), fg.tensor([0, 1])
+    for where in (mask, mask.cuda()):
+        x[where] = 5
+        x[where] += 1
+    assert x.tolist() == [6, 1, 6, 1]
+    for where in (places, places.cuda()):
+        x.index_put_((where,), fg.ones(2, device="cuda"), accumulate=True)
+    assert x.tolist() == [8, 3, 6, 1]

@@ -257,9 +257,12 @@ def test_training_in_autocast(driver, half, make):
     off = 2e-3 if half is fg.float16 else 2e-2
     np.testing.assert_allclose(found, expected, rtol=off)
     for a, b in zip(weights, others, strict=True):
-        np.testing.assert_allclose(
-            a, b, atol=0.02
-        )  # Adam's first steps are as long where a gradient is nearly zero
+        off = np.abs(a - b)  # Adam's first steps are as long where a gradient is nearly zero
+        if off.shape == (
+            24,
+        ):  # biases of queries, keys and values: those of keys change nothing but by rounding
+            off = np.delete(off, slice(8, 16))
+        assert off.max() <= 0.02
 
 
 def test_infinite_gradients_on_the_gpu_are_found(driver):

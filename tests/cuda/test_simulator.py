@@ -20,6 +20,7 @@ from fastgrad.native.contracts.element_types import (
     HALVES,
     INT32,
     INT64,
+    REAL,
     SELDOM,
     UINT8,
 )
@@ -75,8 +76,8 @@ def result_of(name: str, dtype: int, count: int) -> np.ndarray:
 
 
 def dtypes_of(name: str) -> list[int]:
-    """Those that GPUs have kernels for."""
-    return [dtype for dtype in ROWS[name].dtypes if ROWS[name].takes(dtype, FIRST_GPU)]
+    """The real ones that GPUs have kernels for; of complex ones there is a file of its own."""
+    return [dtype for dtype in ROWS[name].dtypes if dtype in REAL and ROWS[name].takes(dtype, FIRST_GPU)]
 
 
 CASES = [(name, dtype) for name in EVERYWHERE for dtype in dtypes_of(name)] + [
@@ -140,7 +141,7 @@ def test_ranks():
 
 
 def test_casts():
-    for source, target in itertools.product(range(12), repeat=2):
+    for source, target in itertools.product(range(10), repeat=2):
         name = f"copy_from_{source}"
         if target not in dtypes_of(name) or source in SELDOM:
             continue

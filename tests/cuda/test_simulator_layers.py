@@ -16,18 +16,14 @@ from cuda_comparing import (
     run_simulated,
     uniform,
 )
-from cuda_halves import kind_of, read, stored
+from cuda_halves import kind_of
 from cuda_simulator import words_of
 
-from fastgrad.kernels.cuda import index, losses, optim
-from fastgrad.kernels.cuda.attention import TILE
+from fastgrad.kernels.cuda import index, losses
 from fastgrad.native.contracts.element_types import (
-    BFLOAT16,
     BOOL,
     DTYPES,
-    FLOAT16,
     FLOAT32,
-    FLOAT64,
     FLOATS,
     HALVES,
     INT32,
@@ -40,81 +36,13 @@ pytestmark = pytest.mark.cudasim
 
 STORED = pytest.mark.parametrize("dtype", [FLOAT32, *HALVES], ids=DTYPES.__getitem__)
 
-# --- training --------------------------------------------------------------------------------------------------
-
-
-SETTINGS = {
-    "sgd_step": {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01},
-    "adam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
-    "rmsprop_step": {"lr": 0.1, "alpha": 0.9, "eps": 1e-8, "weight_decay": 0.01, "momentum": 0.9},
-    "adagrad_step": {"lr": 0.1, "lr_decay": 0.1, "eps": 1e-8, "weight_decay": 0.01},
-    "adadelta_step": {"lr": 0.1, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.01},
-    "adamax_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.01},
-    "nadam_step": {
-        "lr": 0.1,
-        "beta1": 0.9,
-        "beta2": 0.99,
-        "eps": 1e-8,
-        "weight_decay": 0.01,
-        "momentum_decay": 0.004,
-    },
-    "radam_step": {"lr": 0.1, "beta1": 0.9, "beta2": 0.7, "eps": 1e-8, "weight_decay": 0.01},
-    "rprop_step": {"etaminus": 0.5, "etaplus": 1.2, "step_size_min": 1e-6, "step_size_max": 0.7},
-    "asgd_step": {"lambd": 0.01, "weight_decay": 0.01},
-}
-BUFFERS = {
-    "sgd_step": ("momentum_buffer",), "adam_step": ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"),
-    "rmsprop_step": ("square_avg", "grad_avg", "momentum_buffer"), "adagrad_step": ("sum",),
-    "adadelta_step": ("square_avg", "acc_delta"), "adamax_step": ("exp_avg", "exp_inf"),
-    "nadam_step": ("exp_avg", "exp_avg_sq"), "radam_step": ("exp_avg", "exp_avg_sq"),
-    "rprop_step": ("prev", "step_size"), "asgd_step": ("ax",),
-}  # fmt: skip
-
 
 @pytest.fixture
 def small_grid(monkeypatch):
     """Two blocks in place of hundreds."""
-    for module in (optim, losses, index):
+    for module in (losses, index):
         monkeypatch.setattr(module, "GRID", (2, 1))
         monkeypatch.setattr(module, "BLOCKS", 2)
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_steps(name, small_grid):
-    for flags, counted, n, dtype, single in (
-        (0, 1, 150, FLOAT32, FLOAT32), (15, 0, 150, FLOAT32, FLOAT64), (2, 0, 0, FLOAT32, FLOAT32),
-        (9, 0, 50, FLOAT64, FLOAT32), (15, 1, 50, FLOAT16, FLOAT32), (15, 1, 50, BFLOAT16, FLOAT32),
-    ):  # fmt: skip
-        kept = BUFFERS[name] if flags != 2 else BUFFERS[name][:2]
-        outs = {field: uniform(n, k, dtype) for k, field in enumerate(("param", *kept))}
-        if "grad_avg" in outs:
-            outs["grad_avg"] = stored(read(outs["grad_avg"], dtype) / 10, dtype)
-        if name not in ("sgd_step", "asgd_step"):
-            outs["step"] = np.array([4], DTYPES[single])
-        if name == "nadam_step":
-            outs["mu_product"] = np.array([0.4], DTYPES[single])
-        settings = {key: bits(value) for key, value in SETTINGS[name].items()}
-        frame = {"n": n, "single": single, "counted": counted, "grad": uniform(n, 9, dtype), "flags": flags}
-        if name == "asgd_step":
-            frame |= {k: np.array([v], DTYPES[single]) for k, v in (("eta", 0.1), ("mu", 0.5), ("step", 4))}
-        agree(name, dtype, FLAT, outs, 64, 32, **frame, **settings)
-
-
-@pytest.mark.parametrize("order", [2.0, 1.0, np.inf, -np.inf, 0.0, 3.0])
-def test_norms(order):
-    for n, dtype in ((0, FLOAT32), (70, FLOAT32), (70, FLOAT64), (70, FLOAT16), (70, BFLOAT16)):
-        tensor = stored(uniform(n, 0, FLOAT64) - 0.5, dtype)
-        frame = {"n": n, "tensor": tensor, "order": bits(order)}
-        agree("norm_part", dtype, FLAT, {"total": np.array([0.75])}, 16, 64, **frame)
-
-
-@STORED
-def test_scaling_and_clipping(dtype, small_grid):
-    x = numbers(np.random.default_rng(0), 150, dtype)
-    for factor in (1.0, 0.3):
-        given = {"n": 150, "single": FLOAT64, "factor": np.array([factor])}
-        agree("scale", dtype, FLAT, {"tensor": x}, 0, 32, **given)
-    agree("clip", dtype, FLAT, {"tensor": x}, 0, 32, n=150, bound=bits(0.7))
 
 
 @STORED
@@ -435,8 +363,8 @@ def test_attention(queries, keys, width, causal, masked):
     room = np.zeros(1 << 18, np.float32)
     frame = {
         "batch": batch, "heads": heads, "group": group, "queries": queries, "keys": keys, "width": width,
-        "causal": causal, "scale": bits(0.7), "q__data": q, "k__data": k, "v__data": v, "scratch__data": room,
-        "scratch__nbytes": room.nbytes, "scratch__count": 1,
+        "causal": causal, "scale": bits(0.7), "launches": 2, "q__data": q, "k__data": k, "v__data": v,
+        "scratch__data": room, "scratch__nbytes": room.nbytes, "scratch__count": 1,
     }  # fmt: skip
     for name in ("q", "out", "grad_out", "grad_q"):
         frame |= heads_of(name, heads, queries, width)
@@ -454,12 +382,10 @@ def test_attention(queries, keys, width, causal, masked):
     mine, found = both("attention", FLOAT32, FLAT, outs, 32, **frame)
     for key in outs:
         close(mine[key], found[key], 16, key, 0.5)
-    if width > TILE:  # a shuffle of the simulation takes long
-        return
     frame |= {"out__data": found["out__data"], "lse": found["lse"], "grad_out__data": g}
     outs = {"grad_q__data": np.ones(of_queries, np.float32)}
     outs |= {f"grad_{name}__data": np.ones(of_keys, np.float32) for name in ("k", "v")}
-    agree("attention_backward", FLOAT32, FLAT, outs, 32, 32, 0.5, **frame)
+    agree("attention_backward", FLOAT32, FLAT, outs, 64, 32, 0.5, **frame)
 
 
 # --- matrices --------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def test_arguments_that_are_none(lib, args, named, error):
 
 
 def test_a_device_that_nobody_has():
-    for name in ("meta", "mps", "xpu:1"):
+    for name in ("xla", "mps", "xpu:1"):
         with pytest.raises(NotImplementedError, match="fastgrad has no device"):
             fg.ones(2, device=name)
     with pytest.raises(TypeError, match="argument 'device'"):

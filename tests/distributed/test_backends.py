@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fastgrad import distributed as dist
+from fastgrad.cuda import libraries
+from fastgrad.distributed import nccl
 
 NAMES = ("undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake")
 
@@ -25,6 +27,27 @@ def test_a_name_is_a_string(wrong):
 def test_there_is_no_other_transport():
     with pytest.raises(NotImplementedError, match="'mine' cannot be added"):
         dist.Backend.register_backend("mine", lambda *_: None)
+
+
+def test_nccl_needs_a_gpu_and_its_library(monkeypatch):
+    pytest.importorskip("mpi4py")
+    monkeypatch.setattr("fastgrad.cuda.gpus.count", lambda: 0)
+    with pytest.raises(ValueError, match="no GPUs found"):
+        dist.init_process_group("nccl")
+    assert not dist.is_initialized()
+    with pytest.raises(ImportError, match="install it"):
+        libraries.load("of nobody", ("libnobody.so",), "install it")
+
+    def missing():
+        raise ImportError("not found")
+
+    monkeypatch.setattr(nccl, "library", missing)
+    monkeypatch.setattr("fastgrad.cuda.gpus.count", lambda: 1)
+    assert not dist.is_nccl_available()
+    assert not dist.is_backend_available("nccl")
+    with pytest.raises(ImportError, match="not found"):
+        dist.init_process_group("nccl")
+    assert not dist.is_initialized()
 
 
 @pytest.mark.parity

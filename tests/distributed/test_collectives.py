@@ -82,12 +82,18 @@ def test_refused(alone, call, error, words):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"backend": "nccl"}, NotImplementedError, "use 'mpi'"),
+        ({"device_id": 0}, NotImplementedError, "need the backend 'nccl'"),
         ({"backend": "gloo"}, NotImplementedError, "use 'mpi'"),
         ({"backend": "pigeon"}, ValueError, "Invalid backend: 'pigeon'"),
         ({"backend": 5}, TypeError, "must be str, not int"),
-        ({"init_method": "tcp://here:1"}, ValueError, "env://"),
-        ({"store": {}}, NotImplementedError, "'store'"),
+        ({"init_method": "udp://here:1"}, ValueError, "env://"),
+        ({"init_method": "tcp://here"}, ValueError, "must be 'tcp://host:port', got 'tcp://here'"),
+        (
+            {"init_method": "tcp://here:1?rank=1"},
+            ValueError,
+            "rank of argument 'init_method' is '1', but MPI says 0",
+        ),
+        ({"store": {}}, TypeError, "'store' .* must be Store, not dict"),
         ({"world_size": 3}, ValueError, "'world_size' is 3, but MPI says 1"),
         ({"rank": "x"}, ValueError, "'rank' is 'x'"),
         ({"timeout": 3}, TypeError, "timedelta"),

@@ -15,13 +15,17 @@ from ranks import succeed
 import fastgrad as fg
 import fastgrad.distributed as dist
 from fastgrad import nn
+from fastgrad.distributed.algorithms import Join
 from fastgrad.distributed.algorithms.ddp_comm_hooks import (
     default_hooks,
     post_localSGD_hook,
     powerSGD_hook,
+    quantization_hooks,
     register_ddp_comm_hook,
 )
+from fastgrad.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from fastgrad.distributed.buckets import assign_buckets
+from fastgrad.distributed.optim import PostLocalSGDOptimizer, as_functional_optim
 from fastgrad.nn.parallel import DistributedDataParallel
 
 pytest.importorskip("mpi4py")
@@ -157,7 +161,8 @@ def test_annotations(alone):
             ValueError,
             "no member",
         ),
-        (lambda: DistributedDataParallel(nn.Linear(1, 1)).join(), NotImplementedError, "DistributedSampler"),
+        (lambda: Join([5]), TypeError, "element 0 of argument 'joinables' must be Joinable, not int"),
+        (lambda: Join.notify_join_context(5), AssertionError, r"int has to call Joinable.__init__\(self\)"),
         (
             lambda: nn.SyncBatchNorm.convert_sync_batchnorm(None),
             TypeError,
@@ -174,6 +179,10 @@ def test_annotations(alone):
             "'state' .* PowerSGDState, not NoneType",
         ),
         (lambda: powerSGD_hook.PowerSGDState(None, 0), ValueError, "int of 1 or more"),
+        (lambda: quantization_hooks.quantization_perchannel_hook(None, None, 0), ValueError, "'bucket_size'"),
+        (lambda: dist.new_subgroups("1"), TypeError, "'group_size' must be int, not str"),
+        (lambda: PostLocalSGDOptimizer(5, None), TypeError, "'optim' .* must be Optimizer, not int"),
+        (lambda: as_functional_optim(5), ValueError, "does not have a functional counterpart"),
     ],
 )
 def test_refused(alone, make, error, words):
@@ -203,6 +212,68 @@ def test_groups_of_hooks_without_this_process(alone, hook, made):
     with pytest.raises(ValueError, match="this process is no member of it"):
         ddp(fg.ones(1, 4)).sum().backward()
     assert (ddp.reducer.buckets[0].buffer == 1).all()
+
+
+def filled(values):
+    """A bucket of these numbers."""
+    buffer = fg.tensor(values)
+    return dist.GradBucket(0, 1, buffer, [buffer], [fg.zeros(len(values))])
+
+
+@pytest.mark.parametrize("values", [[], [0.0] * 5, [3.0], [-1e-30, 0.0], [-2.0, -1.0], [1e30, -1.0, 7.0]])
+def test_bytes_at_the_edges(alone, values):
+    for hook in (
+        quantization_hooks.quantization_pertensor_hook,
+        quantization_hooks.quantization_perchannel_hook,
+    ):
+        found = hook(None, filled(values)).wait()
+        assert found.shape == (len(values),)
+        step = (max([*values, 0.0]) - min([*values, 0.0])) / 255
+        assert all(abs(a - b) <= step + 1e-7 for a, b in zip(found.tolist(), values, strict=True))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("length", [1, 511, 512, 1300])
+def test_bytes_as_pytorch(alone, length):
+    """PyTorch's hooks run only over NCCL; these are the functions of which they are made."""
+    torch = pytest.importorskip("torch")
+    theirs = pytest.importorskip("torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks")
+    values = torch.randn(length, generator=torch.Generator().manual_seed(length)) * 3 - 1
+    whole, rows = values[None], torch.nn.functional.pad(values, (0, -length % 512)).view(-1, 512)
+    for hook, matrix in (
+        (quantization_hooks.quantization_pertensor_hook, whole),
+        (quantization_hooks.quantization_perchannel_hook, rows),
+    ):
+        observer = torch.ao.quantization.PerChannelMinMaxObserver()
+        observer(matrix)
+        scale, zero = observer.calculate_qparams()
+        quantized = theirs._quantize_per_channel_backend(matrix, scale, zero)
+        expected = theirs._dequantize_per_channel_backend(quantized, scale, zero).view(-1)[:length]
+        assert hook(None, filled(values.tolist())).wait().tolist() == expected.tolist()
+
+
+def test_bytes_of_other_dtypes_and_without_a_number(alone):
+    for dtype in (fg.float64, fg.float16, fg.bfloat16):
+        buffer = fg.tensor([1.0, -1.0, 0.0], dtype=dtype)
+        bucket = dist.GradBucket(0, 1, buffer, [buffer], [buffer])
+        found = quantization_hooks.quantization_pertensor_hook(None, bucket).wait()
+        assert found is buffer
+        assert fg.allclose(found.float(), fg.tensor([1.0, -1.0, 0.0]), atol=1e-2)
+    for bad in (math.nan, math.inf):
+        found = quantization_hooks.quantization_pertensor_hook(None, filled([1.0, bad])).wait()
+        assert not found.isfinite().all()
+
+
+def test_averagers_that_gain_nothing_or_begin_anew(alone):
+    with pytest.warns(UserWarning, match="a period of 1 averages parameters in every step"):
+        averager = PeriodicModelAverager(1)
+    inner = fg.optim.SGD([fg.ones(1, requires_grad=True)], lr=0.1)
+    optimizer = PostLocalSGDOptimizer(inner, averager)
+    optimizer.step()
+    with pytest.warns(UserWarning, match="does not contain a step counter"):
+        optimizer.load_state_dict(inner.state_dict())
+    assert averager.step == 0
+    assert repr(optimizer) == repr(inner)
 
 
 def test_without_a_group():

@@ -61,6 +61,12 @@ def goes_wrong(case: str, n: int = 2) -> str:
             ["all_reduce() (call 2) on rank 0 cannot be completed: rank 1 failed: its process (", "is gone"],
         ),
         ("W3", "killed_while_receiving", ["recv() of rank 0 with rank 1 cannot be completed", "is gone"]),
+        (
+            "W3",
+            "killed_beside",
+            ["all_reduce() (call 2) on rank 0 cannot be completed: rank 1 failed: its process (", "is gone"],
+        ),
+        ("W4", "late_beside", ["all_reduce() (call 1) on rank 0 timed out after 2 s: rank 1 did not come"]),
         ("W2", "early", ["LookupError: before the group"]),
         ("W4", "absent", ["init_process_group() on rank 0 timed out after 2 s: not all 2 ranks called it"]),
         (
@@ -95,6 +101,17 @@ def goes_wrong(case: str, n: int = 2) -> str:
             "W2",
             "hook",
             ["LookupError: in the hook\nin communication hook mine, bucket 0", "rank 1 failed: LookupError"],
+        ),
+        (
+            "W2",
+            "joins",
+            ["LookupError: in a batch", "on rank 0 cannot be completed: rank 1 failed: LookupError"],
+        ),
+        ("W1", "divides", ["rank 0 called broadcast(float32, 4 elements, src=0)", "5 elements, src=0)"]),
+        (
+            "W1",
+            "ahead",
+            [f"{DOES_NOT_MATCH} all_reduce(float32, 4 elements, SUM), call 1; rank 1 called barrier()"],
         ),
         ("W1", "caught", [f"{DOES_NOT_MATCH} all_reduce(", "rank 1 called barrier()"]),
         ("W2", "says_nothing", ["cannot be completed: rank 1 failed: SilentError: <exception str() failed>"]),

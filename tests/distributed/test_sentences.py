@@ -27,16 +27,28 @@ ELSEWHERE = {"G3": "test_collectives.py", "G4": "test_launching.py"}
 """Sentences about programs without a group, or before it."""
 
 
+PROGRAMS = {"GCPH": "sentences.py", "JMZ": "sharing.py"}
+"""On two ranks, by the letters of the sentences."""
+
+
 @cache
-def results(library: str, store: str) -> dict[str, list[str]]:
+def results(library: str, program: str, store: str) -> dict[str, list[str]]:
     """What failed, by the number of the sentence."""
-    return json.loads(succeed(2, "sentences.py", library, *([store] if store else [])))
+    return json.loads(succeed(2, program, library, *([store + program] if store else [])).splitlines()[-1])
+
+
+def failures(library: str, number: str, store: str = "") -> list[str]:
+    [program] = [file for letters, file in PROGRAMS.items() if number[0] in letters]
+    return results(library, program, store)[number.lower()]
+
+
+ON_TWO_RANKS = [(n, t) for n, t in SENTENCES if n not in ELSEWHERE and n[0] in "".join(PROGRAMS)]
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("number", [n for n, _ in SENTENCES if n not in ELSEWHERE and n[0] in "GCPH"])
+@pytest.mark.parametrize("number", [n for n, _ in ON_TWO_RANKS])
 def test_here(number: str):
-    assert results("fastgrad", "")[number.lower()] == []
+    assert failures("fastgrad", number) == []
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +59,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.mpi
 @pytest.mark.parity
-@pytest.mark.parametrize(
-    "number",
-    [n for n, text in SENTENCES if n not in ELSEWHERE and n[0] in "GCPH" and not is_ours(text)],
-)
+@pytest.mark.parametrize("number", [n for n, text in ON_TWO_RANKS if not is_ours(text)])
 def test_in_pytorch(number: str, store: str):
-    assert results("torch", store)[number.lower()] == []
+    assert failures("torch", number, store) == []
 
 
 def test_every_sentence_has_a_test():

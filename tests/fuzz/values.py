@@ -18,7 +18,7 @@ PLAIN = (
     "(lambda *a: None)", "(lambda *a, **k: 1 / 0)", "range(3)", "range(0)", "slice(None)", "slice(0, 2)",
     "slice(None, None, -1)", "slice(2**70)", "iter([1, 2])", "(k for k in (1, 2))", "(1, 2)", "(2, 3)", "[2, 3]",
     "(0, 0)", "(-1,)", "(-1, -1)", "(0, 1, 2)", "(1.5, 2)", "(None, 1)", "('a', 'b')", "(2**40, 2**40)",
-    "(2**64 + 3, 1)", "(1,) * 9", "(2,) * 70", "(1,) * 1000", "[[1, 2], [3]]", "[None]", "[()]", "[[], []]",
+    "(2**64 + 3, 1)", "(1,) * 9", "(1,) * 17", "(2,) * 70", "(1,) * 1000", "[[1, 2], [3]]", "[None]", "[()]", "[[], []]",
     "{'a': 1}", "{1: 2}", "{'x': None}", "fg", "np", "fg.float32", "fg.int64", "fg.bool", "np.float32", "fg.Tensor",
     "fg.nn.Linear(3, 3)", "fg.nn.Linear", "fg.device('cpu')", "fg.Size((2, 3))", "fg.default_generator",
     "threading.Lock()", "Path('x')", "io.BytesIO(b'abc')", "contextlib.nullcontext()",

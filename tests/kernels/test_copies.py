@@ -9,7 +9,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad.native.contracts.frames.elementwise import ACROSS
-from fastgrad.native.launch.elementwise import COPIES_PAY
+from fastgrad.native.launch.strided import COPIES_PAY
 
 # Sizes and orders of dimensions: squares, tails on either side, less than a square, outer and middle dimensions.
 CASES = (

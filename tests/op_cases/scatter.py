@@ -347,6 +347,8 @@ def put_samples(accumulate: bool) -> Any:
             ((3, 4), (2,), (i64([2, 0]), i64([1, -1]))),
             ((3, 2, 4), (2, 4), (i64([0, 2]), i64([1, 0]))),
             ((5,), (), (np.array([True, False, True, False, True]),)),
+            ((3, 4, 2), (2, 2), (i64(1), i64([0, -1]))),
+            ((4, 3), (3,), (i64(-2),)),
         ]
         options = {"accumulate": True} if accumulate else {}
         return [Sample((normal(rng, x, dtype), normal(rng, v, dtype), *at), options) for x, v, at in rows]

@@ -11,7 +11,7 @@ from op_testing import array_of
 
 import fastgrad as fg
 
-MAX_DIMS = 8
+MAX_DIMS = 8  # of random cases
 SEEDS = range(60)
 
 
@@ -115,7 +115,7 @@ def test_arrays_without_dimensions(lib, index: Any):
     np.testing.assert_array_equal(array_of(lib.tensor(x)[index]), x[index])
 
 
-@pytest.mark.parametrize("count", range(1, MAX_DIMS + 1))
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 16])
 def test_the_message_names_the_dimensions(lib, count: int):
     x = lib.zeros(*[1] * count)
     with pytest.raises(IndexError, match=r"index 1 is out of bounds for .*dim.* size 1"):
@@ -238,3 +238,27 @@ def test_large_reads_do_not_depend_on_threads(dim):
             index[-1], index[17] = 0, 0
     finally:
         fg.set_num_threads(before)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize("view", ["whole", "turned", "strided"])
+def test_index_put_changes_views_in_place(view: str, accumulate: bool):
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    x = fg.tensor(a)
+    take = {"whole": lambda t: t, "turned": lambda t: t.swapaxes(0, 1), "strided": lambda t: t[:, ::2]}[view]
+    target, version = take(x), x._version
+    rows, column = fg.tensor([0, 2]), fg.tensor(1)
+    for _ in range(3):
+        assert target.index_put_((rows, column), fg.tensor([10.0, 20.0]), accumulate) is target
+        if accumulate:
+            take(a)[[0, 2], 1] += [10, 20]
+        else:
+            take(a)[[0, 2], 1] = [10, 20]
+        np.testing.assert_array_equal(x, a)
+    assert x._version > version
+    y = x * x.sum()
+    w = fg.ones(4, 6, requires_grad=True)
+    z = (w * y).exp()
+    z.index_put_((rows,), fg.zeros(6))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()

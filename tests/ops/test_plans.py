@@ -158,6 +158,59 @@ def test_lists_of_tensors():
         assert fg.stack((fg.ones(1), fg.zeros(1))).tolist() == [[1], [0]]
 
 
+def test_what_does_not_change_is_told_apart_by_its_value():
+    for same in (
+        lambda: fg.device("cpu"),
+        lambda: fg.ones(1).device,
+        lambda: fg.device("cpu", 3),
+        lambda: fg.channels_last,
+        lambda: fg.strided,
+        lambda: fg.float64,
+    ):
+        counted = Counted(lambda x, _: x * 2)
+        for _ in range(CALLS):
+            assert counted.call(fg.ones(1), same()).item() == 2
+            assert counted.call(fg.ones(1), fg.contiguous_format).item() == 2
+        assert_planned(counted.runs, 2)
+    made = [fg.zeros(2, device=where) for where in ("cpu", fg.device("cpu"), fg.device("meta")) * CALLS]
+    assert [t.device.type for t in made] == ["cpu", "cpu", "meta"] * CALLS
+
+
+def test_what_is_done_in_place_at_the_end_belongs_to_plans():
+    def change(x, y):
+        x[0].mul_(y.sum())
+
+    counted = Counted(change)
+    for _ in range(CALLS):
+        leaf, y = fg.ones(2, 2, requires_grad=True), fg.tensor([1.0, 2.0])
+        x = leaf * 3
+        assert counted.call(x, y) is None
+        assert x.tolist() == [[9, 9], [3, 3]]
+        x.sum().backward()
+        assert leaf.grad.tolist() == [[9, 9], [3, 3]]
+    assert_planned(counted.runs, 1)
+    for _ in range(CALLS):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            counted.call(leaf, y)
+    assert leaf.tolist() == [[1, 1], [1, 1]]
+
+
+def test_writes_at_places_go_by_plans_but_look_at_memory_anew():
+    x, mask = fg.zeros(3, 3), fg.eye(3).bool()
+    for k in range(CALLS):
+        x[mask] = k
+        x[1, 2] = 10.0 + k
+        x[2] = fg.tensor([1.0, 2.0, float(k)])
+        x[:, 1] = x[:, 0]
+        assert x.tolist() == [[k, k, 0], [0, 0, 10 + k], [1, 1, k]]
+    line, at = fg.arange(4.0), fg.tensor([0, 1, 2])
+    for index in (at, slice(3)):
+        for _ in range(CALLS):
+            line[index] = fg.ones(3)
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements"):
+            line[index] = line[1:]
+
+
 def test_no_plan_of_what_a_plan_would_not_repeat():
     x = fg.ones(2)
     elsewhere = fg.ones(2)
@@ -176,7 +229,7 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         lambda x: elsewhere,
         lambda x: 3,
         lambda x: (x * 2, 3),
-        lambda x: x.clone().mul_(2),
+        lambda x: x.clone().mul_(2) + x,
         lambda x: x.detach(),
         lambda x: unplanned() or x * 2,
     ):
@@ -191,7 +244,6 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         b"",
         slice(0, 1 << 70),
         slice(0.5),
-        fg.device("cpu"),
         [0] * 200,
         [x] * 50,
     ):

@@ -126,6 +126,7 @@ ELSEWHERE = {
     "binomial": "random numbers: tests/distributions/test_samples.py",
     "norm_part": "clipping of gradients: tests/nn/test_clip_grad.py",
     "scale": "clipping of gradients: tests/nn/test_clip_grad.py",
+    "unscale": "scaled losses: tests/amp",
     "clip": "clipping of gradients: tests/nn/test_clip_grad.py",
     "take_strided": "derivatives of the two above",
     "zero_strided": "derivatives of the two above",

@@ -10,6 +10,7 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.build.loader import NodeBase, TensorBase, rt
 from fastgrad.native.contracts.integers import steps_of
+from fastgrad.native.contracts.limits import MAX_OPS
 from fastgrad.native.host.tables import BY_NAME
 from tests.runtime.test_safety import run_program
 
@@ -94,7 +95,7 @@ CALLS: dict[str, Any] = {
     "no number of an op": lambda x: rt.apply("exp", 1, 0, x),
     "no numbers, but what Python code reads as one": lambda x: rt.apply("exp", x, x),
     "a number of no op": lambda x: rt.apply(100_000, 1, 0, x),
-    "a free row of the table": lambda x: rt.apply(511, 1, 0, x),
+    "a free row of the table": lambda x: rt.apply(MAX_OPS - 1, 1, 0, x),
     "a negative number": lambda x: rt.apply(-1, 1, 0, x),
     "an op that is not called": lambda x: rt.apply(NUMBER["accumulate_grad"], 1, 0, x),
     "no operand": lambda x: rt.apply(NUMBER["exp"], 0, 0),

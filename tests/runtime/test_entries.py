@@ -319,7 +319,7 @@ FUZZ = """
         if kind == "pass":
             return rt.current_pass()
         if kind == "sizes":
-            return random.choice([(), (2,), (2, 3), (0, 4), (-1,), (1 << 40, 1 << 40), (1,) * 9, (1,) * 16])
+            return random.choice([(), (2,), (2, 3), (0, 4), (-1,), (1 << 40, 1 << 40), (1,) * 9, (1,) * 17])
         return random.choice(pool[kind])
 
     def run_some(count):

@@ -189,7 +189,6 @@ def test_what_has_no_counterpart_is_named(torch: ModuleType):
         "torch.nn.modules.linear.Linear": torch.nn.Linear(2, 2),
         "torch._utils._rebuild_sparse_tensor": torch.eye(2).to_sparse(),
         "torch.float8_e5m2": torch.zeros(2).to(torch.float8_e5m2),
-        "torch._utils._rebuild_meta_tensor_no_storage": torch.zeros(2, device="meta"),
     }
     for name, obj in refused.items():
         for weights_only in (True, False):

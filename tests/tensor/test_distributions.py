@@ -166,3 +166,28 @@ def test_generators_and_strides(method: str, args: tuple):
     np.testing.assert_array_equal(fastgrad.get_rng_state().numpy(), state.numpy())
     assert getattr(fastgrad.empty(0, 3), method)(*args).shape == (0, 3)
     assert getattr(fastgrad.empty(()), method)(*args).ndim == 0
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_both_parts_of_complex_numbers_are_drawn(lib: ModuleType, name: str):
+    dtype = getattr(lib, name)
+    x = lib.empty(100, 200, dtype=dtype).uniform_(2, 3)
+    assert x.real.min() >= 2
+    assert x.imag.max() < 3
+    assert abs(x.mean().item() - (2.5 + 2.5j)) < 0.02
+    x.normal_(1, 2)
+    assert abs(x.mean().item() - (1 + 1j)) < 0.05
+    assert abs(x.real.std().item() - 2**0.5) < 0.05
+    assert abs(x.imag.std().item() - 2**0.5) < 0.05
+    assert not lib.equal(x.real, x.imag)
+    for sizes in ((), (0, 3), (2,) * 16):
+        assert lib.empty(sizes, dtype=dtype).normal_().shape == sizes
+    layer = lib.nn.Conv2d(1, 2, 3, dtype=dtype)
+    assert layer(lib.ones(1, 1, 4, 4, dtype=dtype)).dtype is dtype
+
+
+def test_distributions_of_real_numbers_refuse_complex_ones(lib: ModuleType):
+    x = lib.ones(2, dtype=lib.complex64)
+    with pytest.raises(NotImplementedError, match="log_normal_"):
+        x.log_normal_()
+    assert x.tolist() == [1, 1]

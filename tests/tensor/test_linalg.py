@@ -102,6 +102,7 @@ def test_instead_of_an_exception():
     assert L.inv_ex(SINGULAR).inverse[1].isnan().all()
     assert L.solve_ex(SINGULAR, SINGULAR).info.tolist() == [0, 2]
     assert L.cholesky_ex(SINGULAR).info.tolist() == [0, 2]
+    assert L.cholesky_ex(fg.tensor([[[fg.nan]], [[1.0]]])).info.tolist() == [1, 0]
     assert L.lu_factor_ex(SINGULAR).info.tolist() == [0, 2]
     assert L.ldl_factor_ex(SINGULAR * 0).info.tolist() == [1, 1]
     for function in (L.inv_ex, L.cholesky_ex, L.lu_factor_ex):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import context
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -27,11 +30,21 @@ def ended(it: Any, pids: list[int]) -> bool:
     return list(it) == [] and not any(alive(pid) for pid in pids)
 
 
+def await_sleep(pid: int) -> None:
+    """Wait until a process waits, as a loader that has given out what it had does; in 100 looks, one after another."""
+    looks = 0
+    while looks < 100:
+        with open(f"/proc/{pid}/stat") as file:
+            looks = looks + 1 if file.read().rpartition(")")[2].split()[0] == "S" else 0
+        time.sleep(0.001)
+
+
 def test_an_interrupt_ends_the_pass():
     loader = os.getpid()
 
     def make(index: int) -> int:
         if index == 3:
+            await_sleep(loader)
             os.kill(loader, signal.SIGINT)
             time.sleep(1)  # the answer is not there before the signal
         return index
@@ -44,6 +57,39 @@ def test_an_interrupt_ends_the_pass():
     assert ended(it, pids)
     for file in files:
         os.close(file)
+
+
+def test_an_interrupt_at_any_line_of_next_ends_the_pass():
+    """A batch that was taken and not given out would be missing from a pass that went on."""
+
+    def interrupt_at(line: int) -> bool:
+        """Whether there is such a line."""
+        it = iter(singles(fg, lambda i: i))
+        pids = pids_of(it)
+        left = line
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal left
+            if frame.f_code.co_filename != processes.__file__ or frame.f_code.co_name in ("__next__", "_end"):
+                return trace
+            left -= event == "line"
+            if left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            next(it)
+        except KeyboardInterrupt:
+            assert ended(it, pids)
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    assert next(line for line in itertools.count() if not interrupt_at(line)) > 20
 
 
 class InterruptedProcess(context.ForkProcess):

@@ -18,7 +18,7 @@ from fastgrad.native.contracts.element_types import ITEMSIZES
 from fastgrad.native.contracts.frame import READ, ROOM, SCRATCH, WRITE, Frame
 from fastgrad.native.contracts.frames import multi_tensor
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
 Mapping = tuple[tuple[int, int], ...]
 
@@ -159,7 +159,7 @@ def _reduction(w: _Words, name: str, place: int) -> int | None:
 
 def _part_dims(w: _Words, part: str) -> list[tuple[int, int]]:
     at = w.frame.place(part)
-    return w.dims(w.words[at], at + 1, at + 1 + MAX_DIMS)
+    return w.dims(w.words[at], at + 1, at + 1 + FRAME_DIMS)
 
 
 def _strided(w: _Words, name: str, place: int) -> int | None:
@@ -216,7 +216,8 @@ _RULES: dict[str, Callable[[_Words, str, int], int | None]] = {
     "nll": _nll, "norm_gradients": _norm_gradients, "convolution": _convolution, "gather": _gather, "index": _index, **{
         frame.name: _group
         for frame in (
-            *multi_tensor.STEPS, multi_tensor.NORM_PART, multi_tensor.SCALE, multi_tensor.CLIP,
+            *multi_tensor.STEPS, multi_tensor.NORM_PART, multi_tensor.SCALE,
+            multi_tensor.UNSCALE, multi_tensor.CLIP,
         )
     },
 }  # fmt: skip
@@ -230,10 +231,16 @@ def operands(kernel: Any, dtype: int, form: int, words: tuple[int, ...]) -> Iter
     frame: Frame = kernel.frame(form)
     w = _Words(frame, words)
     strided = frame.name == "strided"
+    first = frame.place("out") + 1 if strided else 0
+    is_turned = (
+        strided and w["rank"] > 1 and words[first] > words[first + 1]
+    )  # see `launch.strided.put_second_first`
     for name in ("out", *kernel.inputs):
         at = frame.place(name)
         if strided:
             dims = w.dims(w["rank"], frame.place("sizes"), at + 1)
+            if is_turned:
+                dims[:2] = reversed(dims[:2])
         else:
             dims = [(w["n"], 1)]
         address = words[at] if at < len(words) else 0

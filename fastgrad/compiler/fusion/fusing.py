@@ -184,7 +184,7 @@ class _Fusing:
             if not found.written:
                 self.idle.update(e.number for e in members)
                 continue
-            code = code_of(found.program, found.kernels)
+            code = code_of(found.program, found.kernels, group.device)
             done.append(
                 _Part(members, found, code) if code else _Part(members, why="there are too many codes")
             )

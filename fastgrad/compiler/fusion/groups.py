@@ -9,7 +9,8 @@ members and before another one. Each group knows all groups that have to stand b
 takes in no launch that has to stand behind one of those that have to stand behind the group.
 
 Note [Alignment]: within a group each element is computed on its own. So where members touch the same memory and one
-writes it, they have to touch it alike: the same address, dtype and mapping.
+writes it, they have to touch it alike: the same address, dtype and mapping. Sums of columns are like
+nothing else: they are known when the last row was read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from fastgrad.compiler.fusion.accesses import Operand
 from fastgrad.compiler.fusion.dependence import Memory
 from fastgrad.compiler.fusion.launches import (
+    COLUMNS,
     ELEMENTWISE,
     FILL,
     FUSIBLE,
@@ -60,7 +62,9 @@ class Group:
         self.read: set[int] = set()  # addresses
         self.written: set[int] = set()
         self.what = entry.what
+        self.device = entry.device
         self.is_expensive = entry.is_expensive
+        self.by_rows = entry.what == REDUCTION  # whether some values are one for a row
 
     def row_level(self, entry: Entry) -> bool:
         """Whether a launch runs over the rows of the group."""
@@ -72,6 +76,8 @@ class Group:
         ins = [o for k, o in enumerate(entry.ins) if k not in entry.literals]
         if entry.what == REDUCTION:
             return [(over_rows(entry.out, length), True), *((o, False) for o in ins)]
+        if entry.what == COLUMNS:
+            return [(unfinished(entry.out), True), *((o, False) for o in ins)]
         if self.row_level(entry):
             return [(over_rows(o, length), o is entry.out) for o in (entry.out, *ins)]
         return [(entry.out, True), *((o, False) for o in ins)]
@@ -85,6 +91,11 @@ class Group:
         self.sizes |= borders(touched)
         self.read |= {o.address for o, writes in touched if not writes}
         self.written |= {o.address for o, writes in touched if writes}
+
+
+def unfinished(operand: Operand) -> Operand:
+    """The sums of columns, which stand in memory when all rows were read: no other member may touch them."""
+    return operand._replace(mapping=(*operand.mapping, (1, 0)))
 
 
 def borders(touched: Iterable[tuple[Operand, bool]]) -> set[int]:
@@ -125,8 +136,10 @@ class Grouping:
         self.barrier = -1
         self.sharing: dict[int, Group] = {}  # the last group that reads at an address
         self.broken: dict[int, str] = {}  # launches that could not join, and why
+        self.columns: list[Entry] = []  # sums of columns on GPUs: what reduces rows comes first there
         for entry in entries:
             self._add(entry)
+        self._join_columns()
 
     def _add(self, entry: Entry) -> None:
         number = entry.number
@@ -134,6 +147,7 @@ class Grouping:
         if entry.is_barrier or entry.ranges is None:
             group.after = set(range(max(self.barrier, 0), number))
             group.before = group.bits - 1
+            self._join_columns()
             self.barrier = number
             self.recent.clear()
             self.sharing.clear()
@@ -154,13 +168,17 @@ class Grouping:
             self._forget()
         if entry.what in FUSIBLE:
             group.take(entry)
-            self._join(entry, group, found)
+            if entry.what == COLUMNS and entry.device:
+                self.columns.append(entry)
+            else:
+                self._join(entry, group, found)
 
     def _forget(self) -> None:
         """Let the oldest groups be, and those that have to stand before them.
 
         What stands before a group that is not looked at any more never changes, so what the others know stays right.
         """
+        self._join_columns()
         before = 0
         for g in self.recent[: WINDOW // 4]:
             before |= g.before
@@ -200,10 +218,19 @@ class Grouping:
         for operand in entry.ins:
             self.sharing[operand.address] = group
 
+    def _join_columns(self) -> None:
+        """Let sums of columns that wait join what reduces no rows."""
+        for entry in self.columns:
+            group = self.groups[entry.number]
+            self._join(entry, group, self._of(group.after))
+        self.columns.clear()
+
     def _why_not(self, a: Group, b: Group) -> str:
         """Why two groups cannot become one, or empty."""
         if not any(g is a for g in self.recent):
             return "it is too far away"
+        if a.device != b.device:
+            return "it runs on another device"
         members = len(a.members) + len(b.members)
         if members > MAX_MEMBERS:
             return f"a group has at most {MAX_MEMBERS} launches"
@@ -215,6 +242,8 @@ class Grouping:
             return "it runs over other elements"
         if a.grain and b.grain and a.grain != b.grain:
             return "it adds up other rows"
+        if a.device and (a.grain or b.grain) and (a.by_rows or b.by_rows or rows):
+            return "kernels of GPUs that add up columns reduce no rows"
         touched = a.as_touched(entry) if rows else b.touched
         reason = nested(
             a.sizes | borders(touched),
@@ -245,6 +274,7 @@ class Grouping:
         (entry,) = b.members[:1]
         if len(b.members) == 1 and a.row_level(entry):
             a.take(entry)
+            a.by_rows = True
         else:
             a.touched += b.touched
             a.sizes |= b.sizes
@@ -253,6 +283,7 @@ class Grouping:
             a.length = a.length or b.length
             a.grain = a.grain or b.grain
             a.is_expensive |= b.is_expensive
+            a.by_rows |= b.by_rows
         a.members = sorted([*a.members, *b.members], key=lambda e: e.number)
         a.bits |= b.bits
         a.after |= b.after

@@ -20,6 +20,7 @@ from fastgrad.compiler.fusion.accesses import (
     ranges,
     reduced,
 )
+from fastgrad.compiler.fusion.codes import can_compile
 from fastgrad.kernels.programs import REDUCTIONS
 from fastgrad.kernels.schedules import CHEAP
 from fastgrad.native.contracts.element_types import (
@@ -27,12 +28,14 @@ from fastgrad.native.contracts.element_types import (
     DTYPES,
     FLOAT32,
     FLOATS,
+    HALVES,
     INT32,
     INT64,
     UINT8,
     WIDE,
 )
 from fastgrad.native.contracts.frames import STRIDED
+from fastgrad.native.host import devices
 from fastgrad.native.host.tape import ReadValue
 
 ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
@@ -49,11 +52,16 @@ FUSIBLE = (ELEMENTWISE, REDUCTION, COLUMNS)
 
 ALONE, SHARE = 1 << 17, 1 << 16
 """Elements from which on a reduction is not fused that threads could not share: one of columns that is not made by
-blocks, or one whose rows are more than `SHARE` long and fewer than `FEW_ROWS`."""
-FEW_ROWS = 8
+blocks, or one whose rows are more than `SHARE` long and fewer than `FEW_ROWS`; on a GPU, one to fewer
+results than `FEW_ROWS_ON_GPU`, or `FEW_COLUMNS_ON_GPU` of columns."""
+FEW_ROWS, FEW_ROWS_ON_GPU, FEW_COLUMNS_ON_GPU = 8, 32, 256
 
 REGISTERS = (BOOL, UINT8, INT32, INT64, *FLOATS)
 """Dtypes that fused kernels compute with."""
+
+GPU_RESULTS = (*WIDE, BOOL)
+"""Dtypes of what formulas give in fused kernels of GPUs."""
+MOST_ON_GPU = (1 << 31) - 1
 
 WHOLE = (BOOL, UINT8, INT32, INT64)
 """Dtypes whose sums are integers of 64 bits."""
@@ -74,6 +82,7 @@ class Entry:
     ----------
     number : int
         Its place on the tape, calls of hooks counted.
+    device : int
     what : str
     why : str
         Of `OTHER`, why it cannot be fused.
@@ -108,6 +117,7 @@ class Entry:
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
         self.is_expensive = False
+        self.device = 0
         self.name, self.is_barrier = "a hook", launch is None
         if launch is None:
             self.why = "a hook is called"
@@ -119,9 +129,7 @@ class Entry:
         self.kernel, self.form, self.words = launch.kernel, launch.layout_class, launch.words
         self.name = self.kernel.name
         self.dtype = DTYPES.index(launch.dtype)
-        if launch.device != "cpu":
-            self.why = "it runs on another device"
-            return
+        self.device = devices.number_named(launch.device)
         self.ranges = ranges(self.kernel, self.dtype, self.form, self.words)
         if self.ranges == []:
             self.what = NOTHING
@@ -162,9 +170,17 @@ class Entry:
             self.why = "elements of the result do not lie side by side"
         elif any(o.dtype not in REGISTERS for o in (out, *ins)):
             self.why = "no fused kernel computes with its dtype"
+        elif self.device and (why := self._why_not_on_gpu(out, ins, numel)):
+            self.why = why
         else:
             self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, ins, numel
             self.is_expensive = cost_of(self.kernel) >= EXPENSIVE
+
+    def _why_not_on_gpu(self, out: Operand, ins: list[Operand], numel: int) -> str:
+        """Why no fused kernel of a GPU does what an elementwise launch does, or empty."""
+        if out.dtype not in GPU_RESULTS or any(o.dtype in HALVES for o in ins):
+            return f"no fused kernel of a GPU computes {DTYPES[out.dtype]} of {DTYPES[ins[0].dtype if ins else 0]}"
+        return self._why_not_compiled(numel)
 
     def _reduction(self) -> None:
         name = self.kernel.options["reduction"]
@@ -178,22 +194,42 @@ class Entry:
             return
         frame = self.kernel.frame()
         results, count = (self.words[frame.place(field)] for field in ("results", "count"))
-        if not found.grain and results < FEW_ROWS and results * count >= ALONE and count > SHARE:
+        if self.device and (why := self._why_not_reduced_on_gpu(found, results, count)):
+            self.why = why
+        elif not found.grain and results < FEW_ROWS and results * count >= ALONE and count > SHARE:
             self.why = "its rows are too few for threads to share them"
         elif found.grain and whole:
             self.why = "no fused kernel adds up columns of integers"
         elif found.grain and name not in ("sum", "mean"):
             self.why = f"no fused kernel computes {name} of columns"
-        elif found.grain and results == found.length and results * count >= ALONE:
+        elif found.grain and not self.device and results == found.length and results * count >= ALONE:
             self.why = "its columns are long and not divided into blocks"
         else:
             self.what = COLUMNS if found.grain else REDUCTION
             self.out, self.ins, self.length, self.grain = found.out, [found.x], found.length, found.grain
             self.numel = results * count
 
+    def _why_not_reduced_on_gpu(self, found: Reduced, results: int, count: int) -> str:
+        """Why no fused kernel of a GPU does what a reduction does, or empty."""
+        if results < (FEW_COLUMNS_ON_GPU if found.grain else FEW_ROWS_ON_GPU) and results * count >= ALONE:
+            what = "columns" if found.grain else "rows"
+            return f"its {what} are too few for the blocks of a GPU to share them"
+        return self._why_not_compiled(results * count)
+
+    def _why_not_compiled(self, numel: int) -> str:
+        """Why no fused kernel of a GPU runs over so many elements, or empty."""
+        if numel > MOST_ON_GPU:
+            return "fused kernels of GPUs count elements in 32 bits"
+        return (
+            ""
+            if can_compile()
+            else "fused kernels of GPUs are compiled by numba-cuda, which is not installed"
+        )
+
 
 EXPENSIVE = 2 * CHEAP
 """Instructions from which on a formula makes a loop that has to be long to be worth it."""
+
 
 _COSTS = {"maximum": 1, "minimum": 1, "where": 1, "abs": 1, "of_dtype": 1, "logical_and": 1, "whole_power": 1}
 """What functions of formulas cost; others `EXPENSIVE`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from fastgrad.kernels.programs import (
     Program,
 )
 from fastgrad.kernels.schedules import Schedule
+from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.fused import (
     FUSED_ROWS,
@@ -59,7 +61,7 @@ class Plan(NamedTuple):
     words : list of int
         Its frame; without an address of room.
     room : int
-        Bytes that each thread needs room for.
+        Bytes that each thread of the CPU needs room for.
     work : int
     written, kept : list of Operand
         What the group writes to memory, and what it would have written without being one launch.
@@ -94,7 +96,7 @@ class _Planner:
 
     def __init__(self, group: Group, members: list[Entry], entries: list[Entry]) -> None:
         self.members, self.entries = members, entries
-        self.numel = group.numel
+        self.numel, self.device = group.numel, group.device
         # Of a part of a group, whose reduction another part has, there may be what runs over rows.
         by_rows = any(e.length or e.numel != group.numel for e in members)
         self.length = group.length if by_rows else 0
@@ -166,7 +168,7 @@ class _Planner:
             again = bool(more)
         outs = [o for o in self.stored if o in outs]
         self._frame(outs, needed)
-        room = Schedule(self.program).room if self.rows else 0
+        room = Schedule(self.program).room if self.rows and not self.device else 0
         return Plan(
             self.program, self.kernels, self.words,
             room * ((self.inner + PITCH) // PITCH * PITCH * 8), self.numel * max(len(self.members) // 2, 1),
@@ -211,10 +213,17 @@ class _Planner:
         for field, found in (
             ("rows", [count]), ("grain", [self.grain]), ("n", [self.inner]), ("outer", dims[1:]),
             ("outs", [o.address for o in outs]), ("ins", [self.loaded[v].address for v in loads]), ("steps", steps),
-            ("numbers", [b for _, b in numbers]),
+            ("numbers", [self._word(*number) for number in numbers]),
+            ("room", [self.numel // self.grain] if self.device and self.added else []),
         ):  # fmt: skip
             at = FUSED_ROWS.place(field)
             self.words[at : at + len(found)] = found
+
+    def _word(self, dtype: int, bits: int) -> int:
+        """The word of a frame that a number is: kernels of GPUs get those of float32 as such."""
+        if self.device and dtype == FLOAT32:
+            (bits,) = struct.unpack("<i", struct.pack("<f", *struct.unpack("<d", struct.pack("<q", bits))))
+        return bits
 
     def _program(
         self, outs: list[Operand], places: list[Place], loads: list[int], ins: list[Place], needed: set[int],

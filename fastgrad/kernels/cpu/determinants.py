@@ -41,14 +41,14 @@ def _factored(dtype: int, each: Any) -> Any:
     @njit(**KERNEL)
     def over_batch(f):  # type: ignore[no-untyped-def]
         n = f.n
-        pivots = room(n * 8 + n * n * size)
+        pivots = room(n * 8)
         if pivots == 0:
             report_no_room(f)
             return
         at = arguments()
-        factors = pivots + n * 8
         begin(n * n)
         for i in range(f.batch):
+            factors = f.factors + i * n * n * size
             memcpy(factors, f.a.data + i * n * n * size, n * n * size)
             getrf(at, n, n, factors, pivots)
             each(f, i, factors, words(pivots), n)

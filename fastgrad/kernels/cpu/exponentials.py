@@ -21,22 +21,10 @@ from fastgrad.kernels.cpu.lapack import (
 )
 from fastgrad.kernels.cpu.systems import interchanges, lu_factors
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
+from fastgrad.kernels.pade import PADE
 from fastgrad.kernels.reports import Builder, report_no_room
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import memcpy, words
-
-# Coefficients of the numerators of diagonal Pade approximants, and the norms up to which they are exact to rounding
-# (N. Higham, The scaling and squaring method for the matrix exponential revisited, SIAM Review 51, 2009).
-_PADE = {
-    4: ((17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0), 3.925724783138660),
-    8: (
-        (
-            64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-            10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-        ),
-        5.371920351148152,
-    ),
-}  # fmt: skip
 
 
 def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
@@ -75,7 +63,7 @@ def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
 def _polynomial(dtype: int, times: Any) -> Any:
     """Polynomials of the square of a matrix, for `times` that multiplies matrices."""
     element = ELEMENTS[dtype]
-    pointer, coefficients = element.pointer, tuple(element.constant(c) for c in _PADE[itemsize(dtype)][0])
+    pointer, coefficients = element.pointer, tuple(element.constant(c) for c in PADE[itemsize(dtype)][0])
     degree = len(coefficients) - 1
     _, scaled, add_diagonal, _ = _elements(dtype)
 
@@ -98,7 +86,7 @@ def _exponential(dtype: int) -> Any:
     """``expm(at, out, a, n, work, pivots)``; the work is of 6 matrices. Higher powers come by Horner's rule."""
     element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
     pointer, constant = element.pointer, element.constant
-    largest = _PADE[size][1]
+    largest = PADE[size][1]
     half, one, zero, nan = (constant(c) for c in (0.5, 1, 0, np.nan))
     getrf, swap = lu_factors(dtype), interchanges(dtype)
     multiply, triangular = b.product, b.triangular

@@ -23,9 +23,6 @@ from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, SUM
 from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
-    COLUMN,
-    DENSE,
-    ELEMENT,
     LOAD,
     NUMBER,
     REDUCE,
@@ -33,8 +30,8 @@ from fastgrad.kernels.programs import (
     SCALAR,
     STORE,
     Instruction,
-    Place,
     Program,
+    offset_of,
 )
 from fastgrad.kernels.schedules import (
     ADD,
@@ -221,7 +218,7 @@ def _row_places(program: Program) -> list[str]:
     for sort, places in (("o", program.outs), ("i", program.ins)):
         for k, place in enumerate(places):
             if place.level != SCALAR:
-                offset = _offset(place)
+                offset = offset_of(place)
                 indices = indices or " * f.steps" in offset
                 lines.append(f"{sort}{k} = advance(base_{sort}{k}, {offset})")
     if not indices:
@@ -231,14 +228,6 @@ def _row_places(program: Program) -> list[str]:
         before += [f"r{d} = {rest} % f.outer[{d}]", f"q{d} = {rest} // f.outer[{d}]"]
         rest = f"q{d}"
     return [*before, f"r{program.outer - 1} = {rest}", *lines]
-
-
-def _offset(place: Place) -> str:
-    if place.level == COLUMN:
-        return "r // f.grain * n"
-    if isinstance(place.steps, int):
-        return "r * n" if place.level == ELEMENT else "r"
-    return " + ".join(f"r{d} * f.steps[{s}]" for d, s in enumerate(place.steps) if s != DENSE) or "0"
 
 
 # --- loops -----------------------------------------------------------------------------------------------------

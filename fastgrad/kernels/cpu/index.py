@@ -17,9 +17,9 @@ from fastgrad.kernels.reports import report_index
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, stack_words, words
 from fastgrad.native.contracts.element_types import BOOL
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
-_counters = stack_words(MAX_DIMS)
+_counters = stack_words(FRAME_DIMS)
 BLOCK = 128  # elements of which `nonzero` first asks whether there are any
 
 

@@ -116,7 +116,7 @@ def joined(kernel: Any, dtype: int, layout_class: int) -> Built:
     return run, KERNEL
 
 
-# --- norms and clipping ----------------------------------------------------------------------------------------
+# --- norms, scaling and clipping ------------------------------------------------------------------------------
 
 
 def _sums() -> Any:
@@ -209,6 +209,32 @@ def scale(kernel: Any, dtype: int, layout_class: int) -> Built:
         factor = _number(f, f.factor)
         if factor != 1.0:
             multiply(pointer(f.tensor), f.n, cast(factor))
+
+    return run, KERNEL
+
+
+def unscale(kernel: Any, dtype: int, layout_class: int) -> Built:
+    """Multiply a tensor by a number, and note in another one whether an element of it was infinite or NaN."""
+    element = ELEMENTS[dtype]
+    pointer, cast, absolute, infinite = (
+        element.pointer,
+        element.constant,
+        element.math.abs,
+        element.constant(np.inf),
+    )
+
+    @njit(**LOOP)
+    def multiply(x, n, factor):  # type: ignore[no-untyped-def]
+        finite = True
+        for i in range(n):
+            finite &= absolute(x[i]) < infinite
+            x[i] = x[i] * factor
+        return finite
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.unscale(frame)
+        if not multiply(pointer(f.tensor), f.n, cast(float_of(f.inverse))):
+            _put_number(f, f.found_inf, 1.0)
 
     return run, KERNEL
 

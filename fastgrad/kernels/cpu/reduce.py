@@ -19,12 +19,12 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, SUM, Element, accu
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, f64s, stack_scratch, stack_words, words
 from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
 BLOCK = 512
 COLUMNS = 512  # pieces of rows that the prefetcher follows, and whose float64 sums stay in the cache
 _columns = stack_scratch(COLUMNS)
-_counters = stack_words(2 * MAX_DIMS)
+_counters = stack_words(2 * FRAME_DIMS)
 _sqrt = ELEMENTS[FLOAT64].math.sqrt
 
 
@@ -93,7 +93,7 @@ def step_outer(dims, at):  # type: ignore[no-untyped-def]
 
 @njit(**INLINE)
 def clear(at):  # type: ignore[no-untyped-def]
-    for d in range(2 * MAX_DIMS):
+    for d in range(2 * FRAME_DIMS):
         at[d] = 0
 
 

@@ -92,14 +92,13 @@ def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
         length = wanted(by(at, QUERY))
         orglq(at, m, columns, min(k, columns), f.q, 0, by(at, QUERY), -1)
         length = max(length, wanted(by(at, QUERY)))
-        tau = room((k + m * n + length) * size)
-        if tau == 0:
+        work = room(length * size)
+        if work == 0:
             report_no_room(f)
             return
-        a = tau + k * size
-        work = a + m * n * size
         begin(m * max(n, columns))
         for i in range(f.batch):
+            a, tau = f.factors + i * m * n * size, f.tau + i * k * size
             memcpy(a, f.a.data + i * m * n * size, m * n * size)
             gelqf(at, m, n, a, tau, work, length)
             upper(pointer(f.r + i * rows * n * size), pointer(a), rows, k, n)
@@ -108,7 +107,7 @@ def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 reflectors(pointer(q), columns, pointer(a), m, k, n)
                 orglq(at, m, columns, k, q, tau, work, length)
         end(m * max(n, columns))
-        leave(tau)
+        leave(work)
 
     return run, KERNEL
 

@@ -73,15 +73,13 @@ def _syevd(dtype: int) -> Any:
 
 
 def _each_symmetric(dtype: int, job: int) -> Any:
-    """``over_batch(f, vectors)`` decomposes copies of matrices, which lie at `vectors` or, where that is 0, in turn
-    where there is room.
-    """
+    """``over_batch(f, copies)`` decomposes copies of matrices, which become their eigenvectors if `job` says so."""
     size, syevd, wanted = itemsize(dtype), _syevd(dtype), asked(dtype)
     transpose_here, begin, end = blas(dtype).transpose_here, blas(dtype).begin, blas(dtype).end
     keeps, pointer = job == VECTORS, ELEMENTS[dtype].pointer
 
     @njit(**KERNEL)
-    def over_batch(f, vectors):  # type: ignore[no-untyped-def]
+    def over_batch(f, copies):  # type: ignore[no-untyped-def]
         n = f.n
         if n == 0:
             memset(f.info, 0, f.batch * 4)
@@ -90,14 +88,14 @@ def _each_symmetric(dtype: int, job: int) -> Any:
         syevd(at, job, f.lower, n, 0, 0, by(at, QUERY), -1, by(at, RANK), -1)
         length, count = wanted(by(at, QUERY)), words(at)[RANK]
         square = n * n * size
-        more = room(count * 8 + length * size + (0 if keeps else square))
+        more = room(count * 8 + length * size)
         if more == 0:
             report_no_room(f)
             return
         work = more + count * 8
         begin(n * n)
         for i in range(f.batch):
-            a = vectors + i * square if keeps else work + length * size
+            a = copies + i * square
             memcpy(a, f.a.data + i * square, square)
             info = syevd(at, job, f.lower, n, a, f.values + i * n * size, work, length, more, count)
             values = pointer(f.values + i * n * size)
@@ -128,7 +126,8 @@ def eigvalsh(kernel: Any, dtype: int, layout_class: int) -> Builder:
     over_batch = _each_symmetric(dtype, PLAIN)
 
     def run(frame):  # type: ignore[no-untyped-def]
-        over_batch(frames.eigvalsh(frame), 0)
+        f = frames.eigvalsh(frame)
+        over_batch(f, f.work)
 
     return run, KERNEL
 
@@ -216,14 +215,14 @@ def svdvals(kernel: Any, dtype: int, layout_class: int) -> Builder:
         at = arguments()
         gesdd(at, NONE, m, n, 0, 0, 0, 1, 0, by(at, QUERY), -1, 0)
         length = wanted(by(at, QUERY))
-        more = room(8 * k * 8 + length * size + m * n * size)
+        more = room(8 * k * 8 + length * size)
         if more == 0:
             report_no_room(f)
             return
         work = more + 8 * k * 8
-        a = work + length * size
         begin(m * n)
         for i in range(f.batch):
+            a = f.work + i * m * n * size
             memcpy(a, f.a.data + i * m * n * size, m * n * size)
             info = gesdd(at, NONE, m, n, a, f.values + i * k * size, a, 1, a, work, length, more)
             i32s(f.info)[i] = types.int32(info)

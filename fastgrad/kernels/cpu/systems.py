@@ -166,6 +166,7 @@ def inverse(kernel: Any, dtype: int, layout_class: int) -> Builder:
             a, out = f.a.data + i * n * n * size, f.out + i * n * n * size
             memcpy(out, a, n * n * size)
             info = getrf(at, n, n, out, pivots)
+            _narrow(advance(i32s(f.pivots), i * n), words(pivots), n)
             if info == 0:
                 w[LWORK] = length
                 getri(by(at, N), out, by(at, LDA), pivots, pivots + n * 8, by(at, LWORK), by(at, INFO))
@@ -261,6 +262,14 @@ def cholesky(kernel: Any, dtype: int, layout_class: int) -> Builder:
             for j in range(i + 1, n):
                 to[i * n + j] = zero
 
+    @njit(**LOOP)
+    def first_nan(p, n):  # type: ignore[no-untyped-def]
+        """The number of the first NaN on the diagonal, or zero: OpenBLAS does not say that it has met one."""
+        for i in range(n):
+            if p[i * n + i] != p[i * n + i]:
+                return i + 1
+        return 0
+
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.cholesky(frame)
         n = f.n
@@ -272,7 +281,7 @@ def cholesky(kernel: Any, dtype: int, layout_class: int) -> Builder:
             copy_lower(pointer(out), pointer(f.a.data + i * n * n * size), n)
             w[UPLO], w[N], w[LDA] = U, n, max(n, 1)
             potrf(by(at, UPLO), by(at, N), out, by(at, LDA), by(at, INFO), LENGTH)
-            i32s(f.info)[i] = types.int32(w[INFO])
+            i32s(f.info)[i] = types.int32(w[INFO] if w[INFO] != 0 else first_nan(pointer(out), n))
         end(n * n)
 
     return run, KERNEL

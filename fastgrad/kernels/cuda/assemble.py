@@ -17,10 +17,12 @@ from numba.cuda import dispatcher, types
 from fastgrad.kernels.cuda import hardware
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
+from fastgrad.kernels.cuda.cores import FIRST
 from fastgrad.kernels.cuda.frames import view
+from fastgrad.native.build.interrupts import Uninterrupted
+from fastgrad.native.contracts.cuda import MANY, MANY_PARAMETERS
 
-ROUNDS_BFLOAT16 = (8, 0)
-"""The first architecture that has an instruction for that."""
+_SPILLED = re.compile(r"(\d+) bytes spill stores")
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
 
 
@@ -46,25 +48,32 @@ class Assembled(NamedTuple):
     report: str
 
 
+@Uninterrupted()
 def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
     """Compile a kernel for an architecture such as ``sm_90``."""
-    rounds = _capability(architecture) >= ROUNDS_BFLOAT16
-    function, launch, resident = _function(kernel, dtype, layout_class, rounds)
+    knows = _capability(architecture) >= FIRST
+    function, launch, resident = _function(kernel, dtype, layout_class, knows)
     entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
-    ptx = _ptx(function, launch, resident, architecture)
-    ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
-    code, report = _cubin(ptx, architecture)
+    blocks, spilled = max(1, resident // launch.threads), True
+    while spilled:  # an assembler may need more registers than another: there is room for fewer blocks then
+        ptx = _ptx(function, launch, blocks, architecture)
+        ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
+        if launch.kind == MANY:
+            ptx = _with_table(ptx, entry, launch)
+        code, report = _cubin(ptx, architecture)
+        spilled = blocks > 1 and any(map(int, _SPILLED.findall(report)))
+        blocks -= 1
     return Assembled(code, entry, launch, ptx, report)
 
 
 @functools.lru_cache(maxsize=1)
-def _function(kernel: Any, dtype: int, layout_class: int, rounds_bfloat16: bool) -> tuple[Any, Launch, int]:
+def _function(kernel: Any, dtype: int, layout_class: int, knows_bfloat16: bool) -> tuple[Any, Launch, int]:
     """The function of a kernel with a parameter for each word of its frame that it takes, its launch, and how many
     threads there has to be room for.
 
     It is kept for the next architecture.
     """
-    target = hardware.target(rounds_bfloat16)
+    target = hardware.target(knows_bfloat16)
     body = body_of(kernel, dtype, layout_class, target)
     frame = view(kernel.frame(layout_class), body.kind, body.repeats)
     launch = body.launch(frame.n_words)
@@ -75,14 +84,24 @@ def _function(kernel: Any, dtype: int, layout_class: int, rounds_bfloat16: bool)
     return scope["kernel"], launch, body.resident
 
 
-def _ptx(function: Any, launch: Launch, resident: int, architecture: str) -> str:
-    signature = types.void(*[types.int64] * launch.parameters)
-    bounds = (launch.threads, max(1, resident // launch.threads))
+def _ptx(function: Any, launch: Launch, blocks: int, architecture: str) -> str:
+    """The PTX of a kernel of which a multiprocessor has room for so many blocks."""
+    signature, bounds = types.void(*[types.int64] * launch.parameters), (launch.threads, blocks)
     with _without_device():
         ptx, _ = cuda.compile(
             function, signature, device=False, abi="numba", cc=_capability(architecture), launch_bounds=bounds
         )
     return str(ptx).replace("\0", "")
+
+
+def _with_table(ptx: str, entry: str, launch: Launch) -> str:
+    """The last parameter of a kernel over many frames becomes a table, of which any word can be asked for."""
+    name = f"{entry}_param_{launch.parameters - 1}"
+    nbytes = 8 * (MANY_PARAMETERS - launch.parameters + 1)
+    ptx, found = re.subn(rf"\.param \.[bu]64 {name}\b", f".param .align 8 .b8 {name}[{nbytes}]", ptx)
+    if found != 1:
+        raise SystemError(f"kernel {entry}: there are {found} parameters {name}")
+    return ptx.replace(hardware.TABLE, name)
 
 
 class _Absent:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,27 +16,30 @@ from typing import Any, NamedTuple
 from fastgrad.kernels.compile import cell_name, declared, sources_key
 from fastgrad.kernels.cuda.builder import Body, Launch
 from fastgrad.kernels.keys import by_value
+from fastgrad.kernels.programs import APPLY, Program
 from fastgrad.native.build import cache
 from fastgrad.native.contracts.cuda import DOWNLOAD, PEER, PRODUCT, UPLOAD, ZEROED
-from fastgrad.native.contracts.element_types import DTYPES, FLOATS
+from fastgrad.native.contracts.element_types import DTYPES, INEXACT
+from fastgrad.native.contracts.frame import Frame
+from fastgrad.native.contracts.frames.fused import FUSED
 from fastgrad.native.contracts.limits import FIRST_GPU
 
 BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
-    "copies:build": "copies:build",
+    "copies:build": "copies:build", "fused:build": "fused:build",
     "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
     "rows:build": "rows:build", "extremes:build": "extremes:build",
     **{f"optim:{name}": f"optim:{name}" for name in (
-        "step", "norm_part", "scale", "clip",
+        "step", "norm_part", "scale", "unscale", "clip",
     )},
     "dropout:forward": "dropout:forward", "dropout:again": "dropout:again",
     **{f"normalization:{name}": f"normalization:{name}" for name in (
         "rows", "weight", "channels", "channels_backward", "fixed", "fixed_backward",
     )},
     "norm_gradients:rows_backward": "normalization:rows_backward",
-    "norm_gradients:rows_gradients": "normalization:rows_gradients",
+    "norm_gradients:rows_gradients": "norm_gradients:rows_gradients",
     "attention:build": "attention:build", "panels:product": "matrices:product", "gemv:build": "matrices:product",
     "panels:build": "matrices:panels",
     "pool:build": "pool:build", "pool:pad": "pool:pad", "pool:pad_backward": "pool:pad_backward",
@@ -56,6 +59,17 @@ BUILDERS: dict[str, str] = {
     **{f"grid:{name}": f"grid:{name}" for name in ("sample", "to_images", "to_grid")},
     "ctc:forward": "alignments:forward", "ctc:backward": "alignments:backward",
     **{f"sampling:{name}": f"sampling:{name}" for name in ("standard_gamma", "poisson", "binomial")},
+    **{f"systems:{name}": f"systems:{name}" for name in (
+        "triangular", "interchange", "inverse", "solve", "lu", "cholesky",
+    )},
+    "reflectors:factor": "reflectors:factor",
+    **{f"reflectors:{name}": f"reflectors:{name}" for name in ("qr", "householder", "reflected")},
+    **{f"spectra:{name}": f"spectra:{name}" for name in ("eigh", "eigvalsh", "svd", "svdvals")},
+    **{f"spectra:{name}": f"singular:{name}" for name in ("pinv", "least_squares")},
+    **{f"determinants:{name}": f"singular:{name}" for name in ("cofactors", "cofactors_derivative")},
+    **{f"exponentials:{name}": f"exponentials:{name}" for name in ("exponential", "exponential_derivative")},
+    "determinants:determinant": "systems:determinant", "determinants:log_determinant": "systems:log_determinant",
+    **{f"fft:{name}": f"fft:{name}" for name in ("whole", "of_reals", "to_half", "from_half")},
     "losses:nll": "losses:nll", "losses:nll_backward": "losses:nll_backward",
 }  # fmt: skip
 """The builders of `fastgrad.kernels.cuda` for those of the CPU that the rows of the kernel table name."""
@@ -69,7 +83,9 @@ KERNEL_SECONDS = 0.3  # that compiling one takes; for messages
 
 # What every kernel is made with; the modules that its builder imports come besides.
 _COMMON = (
-    "kernels/cuda/assemble.py", "kernels/cuda/hardware.py", "kernels/cuda/frames.py", "kernels/specialise.py",
+    "kernels/cuda/assemble.py", "kernels/cuda/hardware.py", "kernels/cuda/hardware_bits.py",
+    "kernels/cuda/hardware_cores.py", "kernels/cuda/cores.py",
+    "kernels/cuda/frames.py", "kernels/specialise.py",
     "native/contracts/limits.py", "native/contracts/record.py",
 )  # fmt: skip
 
@@ -85,6 +101,34 @@ class Cubin(NamedTuple):
     launch: Launch
 
 
+class FusedRow:
+    """What a fused kernel has of a row of the kernel table.
+
+    Parameters
+    ----------
+    program : Program
+    kernels : mapping
+        The rows of the table whose formulas the program names.
+    """
+
+    name, builder, formula = "fused", "fused:build", None
+    inputs: tuple[str, ...] = ()
+    elements: Mapping[str, int] = {}
+
+    def __init__(self, program: Program, kernels: Mapping[str, Any]) -> None:
+        self.program, self.kernels = program, kernels
+        used = sorted({(i.about[0], i.about[2]) for i in program.code if i.kind == APPLY})
+        formulas = tuple((name, *declared(kernels[str(name)], int(form))) for name, form in used)
+        self.options = {"formulas": formulas, "program": repr(program)}
+
+    def frame(self, layout_class: int) -> Frame:
+        """The declaration of its frame."""
+        return FUSED
+
+    def need(self, dtype: int, layout_class: int, device: int) -> None:
+        """There is such a kernel."""
+
+
 def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubin:
     """A kernel for an architecture such as ``sm_90``: from the package, from the cache, or compiled now.
 
@@ -97,7 +141,7 @@ def built(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Cubi
     """
     kernel.need(dtype, layout_class, FIRST_GPU)
     kind = CALLS.get(kernel.name)
-    if kind == PRODUCT and dtype in FLOATS:  # integers are multiplied by a kernel, which cuBLAS has none for
+    if kind == PRODUCT and dtype in INEXACT:  # integers are multiplied by a kernel, which cuBLAS has none for
         return Cubin(b"", "", Launch(PRODUCT, kernel.frame(layout_class).words))
     if kind not in (None, PRODUCT):
         return Cubin(b"", "", Launch(kind, kernel.frame(layout_class).words))
@@ -171,9 +215,14 @@ def toolchain() -> str:
     return " ".join(sorted(path.name for pattern in patterns for path in folder.glob(pattern)))
 
 
+def can_compile() -> bool:
+    """Whether kernels can be compiled here."""
+    return find_spec("numba_cuda") is not None
+
+
 def need_compiler() -> None:
     """Raise ImportError where kernels cannot be compiled."""
-    if find_spec("numba_cuda") is None:
+    if not can_compile():
         raise ImportError(
             'compiling kernels for CUDA needs numba-cuda and the toolkit: pip install "fastgrad[cuda13]"'
         )

@@ -20,6 +20,7 @@ import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import WARP, Element, Target, barrier, block, thread
+from fastgrad.kernels.cuda.fragments import STEP, Warps, fragmented
 from fastgrad.kernels.cuda.teams import WARPS, folding_one, plain_sum
 from fastgrad.kernels.cuda.tiles import (
     DEPTH,
@@ -28,6 +29,7 @@ from fastgrad.kernels.cuda.tiles import (
     Operands,
     Shape,
     at_once,
+    keeping,
     sharing,
     summing,
     tiled,
@@ -36,16 +38,32 @@ from fastgrad.kernels.cuda.windows import (
     NOWHERE,
     backwards,
     classes_of,
+    first_of,
     forwards,
     meeting,
     parted,
     place_at,
+    placed,
     places_of,
+    reaching,
     rounded_up,
     term_at,
 )
-from fastgrad.native.contracts.element_types import FLOAT32, FLOATS, INT32, INT64, ITEMSIZES
+from fastgrad.native.contracts.element_types import (
+    FLOAT32,
+    FLOATS,
+    HALVES,
+    INT32,
+    INT64,
+    ITEMSIZES,
+    computed_in,
+)
 from fastgrad.native.contracts.frames.convolution import FEW, NARROW, THREADS
+
+ABSENT = np.int32(-1)
+"""Where a term that is not there has its weight."""
+DEEPEST = 32
+"""Of the numbers of terms that tiles read at once, the one that is a multiple of the others."""
 
 
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -54,9 +72,16 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     Blocks of fewer threads have smaller tiles, so there are more of them.
     """
     computes, e = kernel.options["computes"], target.elements[dtype]
-    role = _sums(e) if computes == "w" else _images(e, back=computes == "x")
-    items, resident = ("steps", THREADS // threads), 512 if dtype == FLOAT32 else 256
-    return Body(_kernel(target, dtype, role, threads), items, 1, threads, resident=resident)
+    wide_size = ITEMSIZES[computed_in(dtype)]
+
+    def role_over(e: Element) -> _Role:
+        return _sums(e, wide_size) if computes == "w" else _images(e, wide_size, back=computes == "x")
+
+    role = role_over(e)
+    as_it_lies = e._replace(load_where=target.words["half_where"]) if dtype in HALVES else e
+    gathered = role_over(as_it_lies).operands
+    items, resident = ("steps", THREADS // threads), 512 if computed_in(dtype) == FLOAT32 else 256
+    return Body(_kernel(target, dtype, role, gathered, threads), items, 1, threads, resident=resident)
 
 
 class _Tile(NamedTuple):
@@ -82,6 +107,10 @@ class _Tile(NamedTuple):
         The address of that of the first row, or 0.
     whole
         Whether as many columns as a thread stores at once are neighbours in the result.
+    of_part
+        Whether the result is that of a part, in the dtype that is computed in.
+    dense
+        Whether neighbouring terms of the left operand are neighbours in memory, from multiples of 16 bytes on.
     """
 
     left: Any
@@ -102,6 +131,8 @@ class _Tile(NamedTuple):
     width: Any
     bias: Any
     whole: Any
+    of_part: Any
+    dense: Any
 
 
 class _Role(NamedTuple):
@@ -113,8 +144,8 @@ class _Role(NamedTuple):
     extent : callable
         ``extent(f)``: rows of a group, the most columns of a class, the classes down and across.
     tile : callable
-        ``tile(f, group, rest_h, rest_w, out, bias)``: the `_Tile` of a group and class, for a result at an address and
-        the address of its bias, or 0.
+        ``tile(f, group, rest_h, rest_w, out, bias, of_part)``: the `_Tile` of a group and class, for a result at an
+        address, that of its bias, or 0, and whether it is that of a part.
     target : callable
         ``target(f)``: the address of the result.
     channel : callable
@@ -130,6 +161,16 @@ class _Role(NamedTuple):
     images: bool
 
 
+def _aligned(size: int) -> Any:
+    """``aligned(address, row)``: whether rows of so many elements begin at multiples of 16 bytes."""
+    most = np.int32(WIDEST // size - 1)
+
+    def aligned(address, row):
+        return address & (WIDEST - 1) == 0 and np.int32(row) & most == 0
+
+    return aligned
+
+
 # --- images: weights x windows ---------------------------------------------------------------------------------
 
 
@@ -137,24 +178,27 @@ def _weights_and_windows(e: Element) -> Operands:
     """The operands: of terms the entries are channels and taps, in what is gathered from and in the weights."""
     load_where, meet, size = e.load_where, meeting(e), e.size
 
-    def entry(s, term):
+    def entry(s, term, last):
         c, k, l = term_at(term, s.down, s.across)
         at = np.int32(np.int32(s.down.first + np.int32(k * s.down.every)) * s.kernel_w + s.across.first)
         at = np.int32(at + np.int32(l * s.across.every) + np.int32(c * s.step))
-        return np.int32(c * s.plane), np.int32(k * s.down.reach), np.int32(l * s.across.reach), at
+        further, down, across = reaching(s, c, k, l, term < last)
+        return further, down, across, at if term < last else ABSENT
 
     def column(s, number):
         n, i, j = place_at(number, s.down, s.across)
-        row = np.int32(s.down.begin + np.int32(i * s.down.step)) if number < s.columns else NOWHERE
-        start = s.source + np.int64(n) * s.image * size
-        return start, row, np.int32(s.across.begin + np.int32(j * s.across.step))
+        row, across = first_of(s, i, j, number < s.columns)
+        return placed(s, s.source + np.int64(n) * s.image * size, row, across)
 
-    def left(s, found, row, there):
-        return load_where(s.left, np.int32(row * s.row + found[3]), there & (row < s.rows))
+    def left(s, found, row):
+        return load_where(s.left, np.int32(row * s.row + found[3]), (found[3] >= 0) & (row < s.rows))
 
-    def right(s, found, place, there):
-        row, across = np.int32(place[1] + found[1]), np.int32(place[2] + found[2])
-        return meet(place[0], found[0], row, across, s, there)
+    def chunk_at(s, found, row):
+        there = (found[3] >= 0) & (row < s.rows)
+        return s.left + np.int64(np.int32(row * s.row + found[3])) * size if there else np.int64(0)
+
+    def right(s, found, place):
+        return meet(s, place, found)
 
     def result(s, number):
         n, i, j = place_at(number, s.down, s.across)
@@ -162,12 +206,12 @@ def _weights_and_windows(e: Element) -> Operands:
         at = np.int32(row * s.width + s.across.shift + np.int32(j * s.across.spread))
         return np.int64(n) * s.result + at if number < s.columns else np.int64(-1)
 
-    return Operands(entry, column, left, right, result, True)
+    return Operands(entry, column, chunk_at, left, right, result, True)
 
 
-def _images(e: Element, back: bool) -> _Role:
-    """y of x, or `back`, x of y."""
-    size, per_vector = e.size, at_once(e.size)
+def _images(e: Element, wide_size: int, back: bool) -> _Role:
+    """y of x, or `back`, x of y; sums of parts have elements of so many bytes."""
+    size, per_vector, aligned = e.size, at_once(e.size), _aligned(e.size)
 
     def extent(f):
         rows, _ = parted(f.c if back else f.o, f.groups)
@@ -177,7 +221,7 @@ def _images(e: Element, back: bool) -> _Role:
         most = np.int32(f.n * rounded_up(f.h, f.sh) * rounded_up(f.w, f.sw))
         return rows, most, down, across
 
-    def tile(f, group, rest_h, rest_w, out, bias):
+    def tile(f, group, rest_h, rest_w, out, bias, of_part):
         inputs, _ = parted(f.c, f.groups)
         outputs, _ = parted(f.o, f.groups)
         taps = np.int32(f.kh * f.kw)
@@ -198,12 +242,12 @@ def _images(e: Element, back: bool) -> _Role:
             row, step, source, plane, image, rows, terms = weights, taps, x, x_plane, x_image, outputs, inputs
             apart, result, width = y_plane, y_image, np.int32(f.ow)
         whole = (apart & (per_vector - 1)) == 0 and down.spread == 1 and across.spread == 1
-        first_row = np.int64(group) * rows * size
+        first_row, stored = np.int64(group) * rows, np.int64(wide_size if of_part else size)
         return _Tile(
             of_group, row, step, source, plane, image, down, across, np.int32(f.kw), rows,
             np.int32(f.n * places_of(down, across)), np.int32(np.int32(terms * down.taps) * across.taps),
-            out + first_row * apart, apart, result, width, bias + first_row if bias != 0 else bias,
-            whole and out & (WIDEST - 1) == 0,
+            out + first_row * apart * stored, apart, result, width, bias + first_row * size if bias != 0 else bias,
+            whole and out & (WIDEST - 1) == 0, of_part, not back and aligned(of_group, weights),
         )  # fmt: skip
 
     def target(f):
@@ -220,29 +264,32 @@ def _images(e: Element, back: bool) -> _Role:
 # --- sums over places: gradients x windows ---------------------------------------------------------------------
 
 
-def _sums(e: Element) -> _Role:
+def _sums(e: Element, wide_size: int) -> _Role:
     """The weights of x and y."""
     load_where, meet, size, per_vector = e.load_where, meeting(e), e.size, at_once(e.size)
+    aligned = _aligned(size)
 
-    def entry(s, place):
+    def entry(s, place, last):
         n, i, j = place_at(place, s.down, s.across)
-        row = np.int32(s.down.begin + np.int32(i * s.down.step))
-        across = np.int32(s.across.begin + np.int32(j * s.across.step))
+        row, across = first_of(s, i, j, place < last)
         return n, row, across, np.int32(np.int32(i * s.across.places) + j)
 
     def column(s, number):
         c, k, l = term_at(number, s.down, s.across)
-        row = np.int32(k * s.down.reach) if number < s.columns else NOWHERE
-        return np.int32(c * s.plane), row, np.int32(l * s.across.reach), np.int32(0)
+        further, down, across = reaching(s, c, k, l, number < s.columns)
+        return further, down, across, np.int32(0)
 
-    def left(s, found, row, there):
+    def left(s, found, row):
         at = np.int64(found[0]) * s.step + np.int32(row * s.row + found[3])
-        return load_where(s.left, at, there & (row < s.rows))
+        return load_where(s.left, at, (found[1] != NOWHERE) & (row < s.rows))
 
-    def right(s, found, term, there):
-        row, across = np.int32(found[1] + term[1]), np.int32(found[2] + term[2])
+    def chunk_at(s, found, row):
+        at = np.int64(found[0]) * s.step + np.int32(row * s.row + found[3])
+        return s.left + at * size if (found[1] != NOWHERE) & (row < s.rows) else np.int64(0)
+
+    def right(s, found, tap):
         start = s.source + np.int64(found[0]) * s.image * size
-        return meet(start, term[0], row, across, s, there)
+        return meet(s, placed(s, start, found[1], found[2]), tap)
 
     def result(s, number):
         return np.int64(number) if number < s.columns else np.int64(-1)
@@ -252,18 +299,20 @@ def _sums(e: Element) -> _Role:
         inputs, _ = parted(f.c, f.groups)
         return rows, np.int32(inputs * np.int32(f.kh * f.kw)), np.int32(1), np.int32(1)
 
-    def tile(f, group, rest_h, rest_w, out, bias):
+    def tile(f, group, rest_h, rest_w, out, bias, of_part):
         rows, columns, _, _ = extent(f)
         inputs, _ = parted(f.c, f.groups)
         down = forwards(f.h, f.oh, f.kh, f.sh, f.ph, f.dh)
         across = forwards(f.w, f.ow, f.kw, f.sw, f.pw, f.dw)
         x_plane, y_plane = np.int32(f.h * f.w), np.int32(f.oh * f.ow)
+        y = f.y + np.int64(group) * rows * y_plane * size
         return _Tile(
-            f.y + np.int64(group) * rows * y_plane * size, y_plane, np.int64(f.o) * y_plane,
+            y, y_plane, np.int64(f.o) * y_plane,
             f.x + np.int64(group) * inputs * x_plane * size, x_plane, np.int64(f.c) * x_plane, down, across,
             np.int32(f.kw), rows, columns, np.int32(f.n * y_plane),
-            out + np.int64(group) * rows * columns * size, columns, np.int64(0), np.int32(0), bias,
-            (columns & (per_vector - 1)) == 0 and out & (WIDEST - 1) == 0,
+            out + np.int64(group) * rows * columns * np.int64(wide_size if of_part else size), columns, np.int64(0),
+            np.int32(0), bias, (columns & (per_vector - 1)) == 0 and out & (WIDEST - 1) == 0, of_part,
+            aligned(y, y_plane),
         )  # fmt: skip
 
     def target(f):
@@ -272,20 +321,22 @@ def _sums(e: Element) -> _Role:
     def channel(f, number):
         return np.int32(0)
 
-    return _Role(Operands(entry, column, left, right, result, False), extent, tile, target, channel, False)
+    return _Role(
+        Operands(entry, column, chunk_at, left, right, result, False), extent, tile, target, channel, False
+    )
 
 
 # --- groups of few rows ----------------------------------------------------------------------------------------
 
 
-def _keeping(e: Element, wide: Any, result: Any) -> Any:
+def _keeping(target: Target, dtype: int, wide: Any, result: Any) -> Any:
     """``keep(s, number, values)``: write a column of at most `FEW` rows."""
-    load, store = e.load, e.store
+    load, (store, _) = target.elements[dtype].load, keeping(target, dtype, 1)
 
     def one(s, to, row, value):
         if row < s.rows:
             bias = wide(load(s.bias, row)) if s.bias != 0 else wide(0)
-            store(s.target, to + np.int32(row * s.apart), value + bias)
+            store(s, to + np.int32(row * s.apart), value + bias)
 
     def keep(s, number, values):
         to = result(s, number)
@@ -303,25 +354,26 @@ def _adding(left: Any, wide: Any) -> Any:
 
     def add(s, sums, found, x):
         a, b, c, d = sums
-        a += wide(left(s, found, np.int32(0), True)) * x
+        a += wide(left(s, found, np.int32(0))) * x
         if s.rows > 1:
-            b += wide(left(s, found, np.int32(1), True)) * x
+            b += wide(left(s, found, np.int32(1))) * x
         if s.rows > 2:
-            c += wide(left(s, found, np.int32(2), True)) * x
-            d += wide(left(s, found, np.int32(3), True)) * x
+            c += wide(left(s, found, np.int32(2))) * x
+            d += wide(left(s, found, np.int32(3))) * x
         return a, b, c, d
 
     return add
 
 
-def _few_of_images(e: Element, wide: Any, operands: Operands) -> Any:
+def _few_of_images(target: Target, dtype: int, operands: Operands) -> Any:
     """``few(s, table, begin, first, last)``: a thread computes a column; the terms are those of no part."""
+    wide = summing(target, dtype)
     right, column, zero = operands.right, operands.column, wide(0)
-    add, keep = _adding(operands.left, wide), _keeping(e, wide, operands.result)
+    add, keep = _adding(operands.left, wide), _keeping(target, dtype, wide, operands.result)
 
     def few(s, table, begin, first, last):
         number = np.int32(begin + thread())
-        place, sums, c, channel = column(s, number), (zero, zero, zero, zero), np.int32(0), np.int32(0)
+        place, sums, c = column(s, number), (zero, zero, zero, zero), np.int32(0)
         channels, _ = parted(last, np.int32(max(np.int32(s.down.taps * s.across.taps), 1)))
         top = np.int32(np.int32(s.down.first * s.kernel_w) + s.across.first)
         while c < channels:
@@ -330,11 +382,12 @@ def _few_of_images(e: Element, wide: Any, operands: Operands) -> Any:
                 l = np.int32(0)
                 at = np.int32(top + np.int32(np.int32(k * s.down.every) * s.kernel_w) + np.int32(c * s.step))
                 while l < s.across.taps:
-                    found = (channel, np.int32(k * s.down.reach), np.int32(l * s.across.reach), at)
-                    sums = add(s, sums, found, wide(right(s, found, place, True)))
+                    further, down, across = reaching(s, c, k, l, True)
+                    found = further, down, across, at
+                    sums = add(s, sums, found, wide(right(s, found, place)))
                     l, at = np.int32(l + 1), np.int32(at + s.across.every)
                 k = np.int32(k + 1)
-            c, channel = np.int32(c + 1), np.int32(channel + s.plane)
+            c = np.int32(c + 1)
         keep(s, number, sums)
 
     return few
@@ -342,26 +395,26 @@ def _few_of_images(e: Element, wide: Any, operands: Operands) -> Any:
 
 def _few_of_sums(target: Target, dtype: int, operands: Operands, threads: int) -> Any:
     """``few(s, table, begin, first, last)``: a warp computes a column."""
-    e, table_of = target.elements[dtype], target.elements[INT32]
-    wide, of_sums = summing(target, dtype), dtype if dtype in FLOATS else INT64
+    table_of = target.elements[INT32]
+    wide, of_sums = summing(target, dtype), computed_in(dtype) if dtype in FLOATS else INT64
     entry, right, column, zero = operands.entry, operands.right, operands.column, wide(0)
     get, share, fold = (
         table_of.get_some(ENTRY),
         sharing(target),
         folding_one(target, plain_sum, of_sums, threads),
     )
-    add, keep = _adding(operands.left, wide), _keeping(e, wide, operands.result)
+    add, keep = _adding(operands.left, wide), _keeping(target, dtype, wide, operands.result)
 
     def few(s, table, begin, first, last):
         number = np.int32(begin + thread() // WARP)
         term, sums, k = column(s, number), (zero, zero, zero, zero), first
         while k < last:
-            share(table, thread(), entry(s, np.int32(k + thread())))
+            share(table, thread(), entry(s, np.int32(k + thread()), last))
             barrier()
             i = np.int32(thread() % WARP)
             while i < threads and np.int32(k + i) < last:
                 found = get(table, np.int32(i * ENTRY))
-                sums = add(s, sums, found, wide(right(s, found, term, True)))
+                sums = add(s, sums, found, wide(right(s, found, term)))
                 i = np.int32(i + WARP)
             barrier()
             k = np.int32(k + threads)
@@ -384,17 +437,70 @@ def shapes(dtype: int, threads: int) -> tuple[Shape, Shape]:
     )
 
 
-def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
+def warps(threads: int) -> tuple[Warps, Warps]:
+    """The same tiles by tensor cores."""
+    count = threads // WARP
+    down = min(2, count)
+    return Warps(1, count, STEP), Warps(down, count // down, 2 * STEP)
+
+
+def _either(functions: Any) -> Any:
+    """``multiply(s, broad, room, table, top, begin, first, last)``: a tile of few rows or of many, see `tiles`."""
+    of_narrow, of_broad = functions
+
+    def multiply(s, broad, room, table, top, begin, first, last):
+        if broad:
+            of_broad(s, room, table, top, begin, first, last)
+        else:
+            of_narrow(s, room, table, top, begin, first, last)
+
+    return multiply
+
+
+def _multiplying(
+    target: Target, dtype: int, role: _Role, gathered: Operands, threads: int
+) -> tuple[Any, Any]:
+    """``multiply(tf32, s, broad, room, table, top, begin, first, last)``: by tensor cores if the target has some and
+    may use them; these gather what is `gathered`. And the function that gives the room.
+    """
+    has_cores, is_half = dtype in target.cores, dtype in HALVES
+    plain, by_warps = shapes(dtype, threads), warps(threads)
+    rooms = [shape.room(ITEMSIZES[dtype]) for shape in plain] if not (has_cores and is_half) else []
+    rooms += [w.room for w in by_warps] if has_cores else []
+    room_of = target.elements[INT32 if has_cores else dtype].shared(max(rooms))  # float32 are words as well
+
+    def scalars():
+        return _either([tiled(target, dtype, shape, role.operands) for shape in plain])
+
+    def cores():
+        return _either([fragmented(target, dtype, w, gathered) for w in by_warps])
+
+    if not has_cores or is_half:
+        only = cores() if has_cores else scalars()
+        return lambda tf32, *tile: only(*tile), room_of
+    exact, rounding = scalars(), cores()
+
+    def multiply(tf32, *tile):
+        if tf32 != 0:
+            rounding(*tile)
+        else:
+            exact(*tile)
+
+    return multiply, room_of
+
+
+def _kernel(target: Target, dtype: int, role: _Role, gathered: Operands, threads: int) -> Any:
     """The kernel of a role: stage 0 multiplies, stage 1 adds parts of sums. A block has one tile, or none."""
-    e, operands, extent, tile, result = target.elements[dtype], *role[:4]
+    operands, extent, tile, result = role[:4]
     narrow, broad = shapes(dtype, threads)
-    of_narrow, of_broad = (tiled(target, dtype, shape, operands) for shape in (narrow, broad))
-    wide = summing(target, dtype)
-    room_of = e.shared(max(narrow.room(e.size), broad.room(e.size)))
     table_of = target.elements[INT32].shared(2 * ENTRY * threads)
-    few = _few_of_images(e, wide, operands) if role.images else _few_of_sums(target, dtype, operands, threads)
+    of_tile, room_of = _multiplying(target, dtype, role, gathered, threads)
+    if role.images:
+        few = _few_of_images(target, dtype, operands)
+    else:
+        few = _few_of_sums(target, dtype, operands, threads)
     small, large = (narrow.rows, narrow.columns), (broad.rows, broad.columns)
-    columns_of_few, join = threads if role.images else threads // WARP, _joining(e, wide, role, threads)
+    columns_of_few, join = threads if role.images else threads // WARP, _joining(target, dtype, role, threads)
 
     def tile_of(rows):
         """The rows and columns of a tile."""
@@ -418,8 +524,8 @@ def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
             out, bias = result(f), f.bias
             if parts > 1:
                 out, bias = f.scratch.data + part * f.scratch.nbytes, np.int64(0)
-            s = tile(f, group, rest_h, rest_w, out, bias)
-            each = np.int32((rounded_up(s.terms, parts) + (DEPTH - 1)) & -DEPTH)
+            s = tile(f, group, rest_h, rest_w, out, bias, parts > 1)
+            each = np.int32((rounded_up(s.terms, parts) + (DEEPEST - 1)) & -DEEPEST)
             first = np.int32(min(np.int32(part * each), s.terms))
             last = np.int32(min(np.int32(first + each), s.terms))
             begin, top = np.int32(line * width), np.int32(row * height)
@@ -427,10 +533,8 @@ def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
                 return
             if rows <= FEW:
                 few(s, table_of(), begin, first, last)
-            elif rows <= NARROW:
-                of_narrow(s, room_of(), table_of(), top, begin, first, last)
             else:
-                of_broad(s, room_of(), table_of(), top, begin, first, last)
+                of_tile(f.tf32, s, rows > NARROW, room_of(), table_of(), top, begin, first, last)
 
     def run(f):
         if f.stage == 0:
@@ -441,17 +545,19 @@ def _kernel(target: Target, dtype: int, role: _Role, threads: int) -> Any:
     return run
 
 
-def _joining(e: Element, wide: Any, role: _Role, threads: int) -> Any:
+def _joining(target: Target, dtype: int, role: _Role, threads: int) -> Any:
     """``join(f)``: the sums of what all parts have come to, always in the same order."""
-    load, store, target, channel, size = e.load, e.store, role.target, role.channel, e.size
+    e, of_parts, wide = target.elements[dtype], target.elements[computed_in(dtype)], summing(target, dtype)
+    load, store, result, channel = e.load, e.store, role.target, role.channel
+    load_part, size = of_parts.load, of_parts.size
 
     def join(f):
-        at, to = np.int32(np.int32(block() * threads) + thread()), target(f)
+        at, to = np.int32(np.int32(block() * threads) + thread()), result(f)
         if at < f.scratch.nbytes // size:
-            total, source, part = wide(load(f.scratch.data, at)), f.scratch.data, np.int64(1)
+            total, source, part = wide(load_part(f.scratch.data, at)), f.scratch.data, np.int64(1)
             while part < f.scratch.count:
                 source += f.scratch.nbytes
-                total += wide(load(source, at))
+                total += wide(load_part(source, at))
                 part += 1
             if f.bias != 0:
                 total += wide(load(f.bias, channel(f, at)))

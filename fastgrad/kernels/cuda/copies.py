@@ -12,13 +12,14 @@ import numpy as np
 
 from fastgrad.kernels.cuda import elementwise
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, thread
+from fastgrad.kernels.cuda.device import Element, Target, barrier, block, blocks, opaque, thread
 from fastgrad.kernels.cuda.places import number_of, offsets_beside, split
 from fastgrad.native.contracts.element_types import moved_as
 from fastgrad.native.contracts.frames.elementwise import STRIDED
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
-SIDE = 32  # of a square
+SHIFT = 5
+SIDE = 1 << SHIFT  # of a square
 PITCH = SIDE + 1  # of its rows, so that those of a column lie in different banks
 
 
@@ -73,20 +74,24 @@ def build(
         if f.across == 0:
             straight(f)
             return
-        shared, inner = room(), f.rank - f.across
-        n, m, row_x = f.sizes[0], number_of(f.sizes, inner), f.x.strides[0]
-        row_out = number_of(f.out.strides, inner)
-        high, wide = (n + SIDE - 1) // SIDE, (m + SIDE - 1) // SIDE
-        count, tile = high * wide * others_of(f.rank, f.sizes, inner), np.int64(block())
+        shared, inner, matrix = room(), f.rank - f.across, f.rank == 2
+        n, row_x, tile = f.sizes[0], f.x.strides[0], np.int64(block())
+        # Most of what comes is one matrix; to find the dimensions of others costs more than to copy a square.
+        m = f.sizes[1] if matrix else number_of(f.sizes, inner)
+        row_out = f.out.strides[1] if matrix else number_of(f.out.strides, inner)
+        high, wide = n + SIDE - 1 >> SHIFT, m + SIDE - 1 >> SHIFT
+        count = high * wide * (np.int64(1) if matrix else others_of(f.rank, f.sizes, inner))
         while tile < count:
-            left, i = split(tile, high)
-            other, j = split(left, wide)
-            i, j = i * SIDE, j * SIDE
-            at_out, at_x = offsets(np.uint32(other), f.rank, f.sizes, inner, f.out.strides, f.x.strides)
+            j, i = split(tile, high)
+            at_out, at_x = np.int64(0), np.int64(0)
+            if not matrix:
+                other, j = split(j, wide)
+                at_out, at_x = offsets(np.uint32(other), f.rank, f.sizes, inner, f.out.strides, f.x.strides)
+            i, j = i << SHIFT, j << SHIFT
             at_out, at_x = at_out + j * row_out + i, at_x + i * row_x + j
             rows, columns = min(n - i, np.int64(SIDE)), min(m - j, np.int64(SIDE))
             square(f, shared, at_x, at_out, rows, columns, row_x, row_out)
-            tile += blocks()
+            tile = opaque(tile + blocks())
 
     return plain._replace(run=run)
 
@@ -94,9 +99,9 @@ def build(
 def others_of(rank, sizes, inner):
     """How many elements there are in the dimensions that are neither the innermost nor `inner`."""
     total = np.int64(1)
-    for d in range(1, MAX_DIMS):
+    for d in range(1, FRAME_DIMS):
         total *= number_of(sizes, d) if d < rank and d != inner else np.int64(1)
     return total
 
 
-offsets = offsets_beside(range(1, MAX_DIMS), 2)
+offsets = offsets_beside(range(1, FRAME_DIMS), 2)

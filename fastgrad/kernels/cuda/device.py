@@ -7,6 +7,7 @@ runs over the host's memory, thread by thread, which is what the tests do: `here
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import threading
@@ -16,11 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad.kernels.cuda import simulated_complex
+from fastgrad.kernels.cuda.simulated_complex import Complex64, Complex128
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
     COMPLEX,
+    COMPLEX64,
     DTYPES,
     FLOAT16,
     HALVES,
@@ -28,6 +32,7 @@ from fastgrad.native.contracts.element_types import (
     ITEMSIZES,
     SUPPORTED_DTYPES,
     computed_in,
+    real_of,
 )
 
 WARP = 32
@@ -61,7 +66,7 @@ class Element(NamedTuple):
         call it once. ``get(room, i)`` and ``put(room, i, value)`` are its elements.
     get_some : callable
         Of a number of elements, at most 16 bytes, the function ``get(room, i)`` that gives a tuple of those from the
-        i-th on; i is a multiple of the number.
+        i-th on; i is a multiple of the number. `put_some` of it is ``put(room, i, values)``.
     math : object
         The vocabulary `m` of formulas.
     """
@@ -78,6 +83,7 @@ class Element(NamedTuple):
     get: Any
     put: Any
     get_some: Callable[[int], Any]
+    put_some: Callable[[int], Any]
     math: Any
 
 
@@ -94,12 +100,15 @@ class Target(NamedTuple):
         What every function of a kernel is decorated with.
     kept : dict
         Functions of modules that were made for it.
+    cores : dict
+        Its tensor cores, by the codes of dtypes; empty where it has none. See `cores`.
     """
 
     elements: Mapping[int, Element]
     words: Mapping[str, Any]
     decorate: Callable[[Any], Any]
     kept: dict[Any, Any]
+    cores: Mapping[int, Any]
 
     def made(self, function: Callable[..., Any]) -> Any:
         """A function of the words of this module, for this target."""
@@ -112,13 +121,16 @@ class Target(NamedTuple):
 class Here(threading.local):
     """A thread of the GPU in the simulation: its number in its block, that of the block, and how many there are.
 
-    `team` is what the threads of a block share.
+    `team` is what the threads of a block share, `copies` what the thread brings to the block's memory meanwhile.
     """
 
     thread = 0
     block = 0
     blocks = 1
     team: Any = None
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[Any, int, int]] = []
 
 
 here = Here()
@@ -149,15 +161,20 @@ def barrier_any(value):
     return here.team.any(bool(value))
 
 
+def exchanged(value):
+    """The values of all threads of the block, of which those of the own warp mean something; no word of kernels."""
+    return here.team.exchange(value)
+
+
 def warp_barrier():
     """The same for the threads of a warp."""
-    here.team.exchange(None)
+    exchanged(None)
 
 
 def ballot(flag):
     """The threads of this warp for which a flag is true, as bits from the lowest on."""
     first = here.thread - here.thread % WARP
-    flags = here.team.exchange(bool(flag))[first : first + WARP]
+    flags = exchanged(bool(flag))[first : first + WARP]
     return np.uint32(sum(1 << k for k, one in enumerate(flags) if one))
 
 
@@ -176,18 +193,18 @@ def add_to(room, i, value):
 
 def shuffle_xor(value, mask):
     """The value of the thread of this warp whose number differs in the bits of the mask."""
-    return here.team.exchange(value)[here.thread ^ int(mask)]
+    return exchanged(value)[here.thread ^ int(mask)]
 
 
 def shuffle_up(value, distance):
     """The value of a thread before this one in its warp, or this one's where there is none."""
-    values, source = here.team.exchange(value), here.thread - int(distance)
+    values, source = exchanged(value), here.thread - int(distance)
     return values[source] if here.thread % WARP >= distance else value
 
 
 def shuffle_from(value, lane):
     """The value of a thread of this warp."""
-    return here.team.exchange(value)[here.thread - here.thread % WARP + int(lane)]
+    return exchanged(value)[here.thread - here.thread % WARP + int(lane)]
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------
@@ -218,6 +235,29 @@ def float_of(bits):
     return np.int64(bits).view(np.float64)
 
 
+def float_of_32(bits):
+    """The float32 with these bits, an int32."""
+    return np.int32(bits).view(np.float32)
+
+
+def sealed(x, nothing):
+    """x, where `nothing` is zero, as no compiler knows: see Note [Sealed values] in `fused`."""
+    return x
+
+
+def word_of(table, i):
+    """A word of the table of a launch over many frames; on the GPU it stands behind the parameters."""
+    return table[int(i)]
+
+
+def opaque(x):
+    """An int64 of which the compiler for the GPU knows nothing, nor that it is the same each time.
+
+    A loop that goes on by it is not unrolled, which would cost registers, and a division for how often it goes round.
+    """
+    return x
+
+
 def bits_of_32(x):
     """The bits of a float32."""
     return np.float32(x).view(np.int32)
@@ -234,7 +274,7 @@ def divide(x, y):
 
 def _wrapped(value, kind):
     """What an integer type makes of a number that it may not hold."""
-    if issubclass(kind, np.floating | np.bool_):
+    if not issubclass(kind, np.integer):
         return value
     number = float(value)
     if not isinstance(value, int | np.integer) and not np.isfinite(number):
@@ -256,10 +296,23 @@ def rounded_product(x, y):
     return x * y
 
 
+def reciprocal_near(x):
+    """``1 / x`` of a float32 between 1 and 2**100, of which the last digit may be wrong: without a case for others."""
+    return np.float32(1) / x
+
+
 absolute, sqrt, floor, ceil, trunc, round_half_even = np.abs, np.sqrt, np.floor, np.ceil, np.trunc, np.rint
 copysign, fmod, power, greater, smaller = np.copysign, np.fmod, np.power, np.fmax, np.fmin
 exp, expm1, exp2, log, log1p, log2, log10 = np.exp, np.expm1, np.exp2, np.log, np.log1p, np.log2, np.log10
-tanh, sin, cos = np.tanh, np.sin, np.cos
+tanh, sin, cos, sinh, cosh, asinh = np.tanh, np.sin, np.cos, np.sinh, np.cosh, np.arcsinh
+atan2, hypot = np.arctan2, np.hypot
+make, real, imag = simulated_complex.make, simulated_complex.real, simulated_complex.imag
+
+
+def exp2_flushed(x):
+    """``2**x`` of a float32, by the GPU's instruction for that: zero where it is no normal number."""
+    value = np.exp2(np.float32(x))
+    return np.float32(0) if value < np.finfo(np.float32).tiny else value
 
 
 def erf(x):
@@ -285,10 +338,11 @@ def cospi(x):
 WORDS = (
     "thread", "block", "blocks", "barrier", "barrier_any", "warp_barrier", "ballot", "popcount", "add_to",
     "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
-    "bits_of_32", "divide", "fma", "rounded_product",
+    "float_of_32", "sealed",
+    "bits_of_32", "word_of", "opaque", "divide", "fma", "rounded_product", "reciprocal_near",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sin", "cos", "erf", "complement_of_erf", "sinpi",
-    "cospi",
+    "cospi", "exp2_flushed", "sinh", "cosh", "asinh", "atan2", "hypot", "make", "real", "imag",
 )  # fmt: skip
 """The names that stand for something else on the GPU."""
 
@@ -327,6 +381,16 @@ def _get_some(count):
         if i % count:
             raise ValueError(f"{count} elements from the {i}th on")
         return tuple(room[int(i) : int(i) + count])
+
+    return some
+
+
+def _put_some(put, count):
+    def some(room, i, values):
+        if i % count:
+            raise ValueError(f"{count} elements from the {i}th on")
+        for k, value in zip(range(count), values, strict=True):
+            put(room, i + k, value)
 
     return some
 
@@ -382,12 +446,21 @@ def _element(code: int) -> Element:
 
     return Element(
         DTYPES[code], size, kind, load, store, load_where, load_some, store_some, shared, get, put, _get_some,
-        scalar_math.vocabulary(computed_in(code), {}, lambda function: function),
+        functools.partial(_put_some, put), scalar_math.vocabulary(computed_in(code), {}, lambda function: function),
     )  # fmt: skip
 
 
 def simulated() -> Target:
     """Kernels over the host's memory, in plain Python."""
-    words = {name: globals()[name] for name in WORDS}
+    from fastgrad.kernels.cuda import cores
+    from fastgrad.kernels.cuda.complex_elements import complex_element
+
+    words = {name: globals()[name] for name in WORDS} | {name: getattr(cores, name) for name in cores.WORDS}
     elements = {code: _element(code) for code in ELEMENTS if code not in COMPLEX}
-    return Target(elements, words, lambda function: function, {})
+    for code in COMPLEX:
+        kind = Complex64 if code == COMPLEX64 else Complex128
+        elements[code] = complex_element(
+            code, elements[real_of(code)], kind, words, lambda function: function
+        )
+    bits_of = {code: functions[1] for code, functions in _HALVES.items()}
+    return Target(elements, words, lambda function: function, {}, cores.simulated(bits_of))

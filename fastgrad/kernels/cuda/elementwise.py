@@ -20,9 +20,9 @@ from fastgrad.kernels.cuda.device import Element, Target, block, high_product, t
 from fastgrad.kernels.keys import VOCABULARY
 from fastgrad.kernels.specialise import specialised
 from fastgrad.native.contracts.cuda import DIVIDED, DIVISOR_SHIFT, PLAIN
-from fastgrad.native.contracts.element_types import FLOAT64
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT64
 from fastgrad.native.contracts.frames.elementwise import INPLACE, STRIDED
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
 THREADS = 256
 BYTES = 16  # of one access
@@ -42,18 +42,13 @@ def build(
     frame, names = kernel.frame(layout_class), list(kernel.inputs)
     codes = (moved.get(name, frame.element(name, dtype)) for name in ("out", *names))
     result, *elements = (target.elements[code] for code in codes)
-    vocabulary = dict(zip(VOCABULARY, (elements[0].math, elements[0].constant), strict=True))
-    formula = specialised(kernel.formula, vocabulary, target.decorate)
-    value = f"formula({', '.join(names)})"
-    if kernel.options.get("times_g"):
-        value = f"g * formula({', '.join(names[1:])})"
     scope: dict[str, Any] = {
         "np": np, "block": block, "thread": thread, "store": result.store, "total_of": total_of,
         "steps_between": steps_between,
     }  # fmt: skip
     scope |= {f"load_{name}": element.load for name, element in zip(names, elements, strict=True)}
-    scope["formula"] = _valued(names, value, formula, target)
-    resident = 512 if dtype == FLOAT64 else 768  # its numbers have two registers each
+    scope["formula"] = _formula_over(kernel, dtype, target, names, elements)
+    resident = 512 if dtype in (FLOAT64, *COMPLEX) else 768  # its numbers have two registers each
     lanes = BYTES // max(element.size for element in (result, *elements))
     scope |= {f"some_{n}": e.load_some(lanes) for n, e in zip(names, elements, strict=True)}
     scope["store_some"] = result.store_some(lanes)
@@ -68,10 +63,33 @@ def build(
     return Body(scope["run"], ("n",), per_block, threads, PLAIN, len(names), resident)
 
 
-def _valued(names: list[str], value: str, formula: Any, target: Target) -> Any:
-    """The function that a kernel computes of elements."""
-    scope: dict[str, Any] = {"formula": formula}
-    exec(f"def valued({', '.join(names)}):\n    return {value}\n", scope)
+def formula_for(kernel: Any, dtype: int, layout_class: int, target: Target) -> Any:
+    """The function of elements that a kernel computes."""
+    frame, names = kernel.frame(layout_class), list(kernel.inputs)
+    elements = [target.elements[frame.element(name, dtype)] for name in names]
+    return _formula_over(kernel, dtype, target, names, elements)
+
+
+def _formula_over(kernel: Any, dtype: int, target: Target, names: list[str], elements: list[Element]) -> Any:
+    """The same for operands with these names and elements."""
+    # Of the operands all but a condition are alike; those of a formula that joins parts are real.
+    of = target.elements[dtype] if dtype in COMPLEX else elements[0]
+    chosen = (dtype in COMPLEX and kernel.options.get("over_complex")) or kernel.formula
+    formula = specialised(chosen, dict(zip(VOCABULARY, (of.math, of.constant), strict=True)), target.decorate)
+    conj = of.math.conj if dtype in COMPLEX and "times_g" in kernel.options else None
+    return _valued(names, formula, target, bool(kernel.options.get("times_g")), conj)
+
+
+def _valued(names: list[str], formula: Any, target: Target, times_g: bool, conj: Any) -> Any:
+    """The function that a kernel computes of elements; a derivative may be multiplied by the first of them.
+
+    `conj` is given for derivatives over complex numbers: see Note [Complex gradients] in `ops.complex_numbers`.
+    """
+    scope: dict[str, Any] = {"formula": formula, "conj": conj}
+    g = "conj(g)" if conj else "g"
+    taken = [g if name == "g" else name for name in names]
+    value = f"{g} * formula({', '.join(names[1:])})" if times_g else f"formula({', '.join(taken)})"
+    exec(f"def valued({', '.join(names)}):\n    return {f'conj({value})' if conj else value}\n", scope)
     return target.decorate(scope["valued"])
 
 
@@ -218,14 +236,14 @@ def _places(operands: int) -> Any:
     """
     each = range(operands)
     lines = [f"def places(left, rank, sizes, divisors, {', '.join(f's{k}' for k in each)}):"]
-    for d in range(MAX_DIMS):
+    for d in range(FRAME_DIMS):
         indent = "    " * (d + 1)
         before = [f"o{k} + " if d else "" for k in each]
-        if d < MAX_DIMS - 1:
+        if d < FRAME_DIMS - 1:
             lines.append(f"{indent}if rank == {d + 1}:")
         places = "".join(f"{before[k]}np.int64(left) * s{k}[{d}], " for k in each)
-        lines.append(f"{indent}{'    ' if d < MAX_DIMS - 1 else ''}return {places}")
-        if d < MAX_DIMS - 1:
+        lines.append(f"{indent}{'    ' if d < FRAME_DIMS - 1 else ''}return {places}")
+        if d < FRAME_DIMS - 1:
             lines += [
                 f"{indent}else:",
                 f"{indent}    whole = quotient_of(left, divisors[{d}])",

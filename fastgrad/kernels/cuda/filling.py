@@ -13,7 +13,7 @@ from fastgrad.kernels.cpu.random import ROUNDS, integers_64, uniform_of, unit_32
 from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, thread
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOATS, INEXACT
 from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 THREADS = 256
@@ -22,7 +22,7 @@ STEPS = 4  # elements of a thread, which lie a block's width apart
 
 def constant(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """Set all elements to one number."""
-    store, floating, per_block = target.elements[dtype].store, dtype in FLOATS, threads * STEPS
+    store, floating, per_block = target.elements[dtype].store, dtype in INEXACT, threads * STEPS
 
     def number(bits):
         return float_of(bits) if floating else bits

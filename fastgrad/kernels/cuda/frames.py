@@ -11,7 +11,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, STEPPED
+from fastgrad.native.contracts.cuda import DIVIDED, DIVISORS, MANY, MANY_HEAD, STEPPED
 from fastgrad.native.contracts.frame import Frame
 
 
@@ -47,7 +47,8 @@ def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     """How a frame is seen; `repeats` is of how many of the last field there are, if not of all.
 
     Of a last field that has names there are as many as have one: shape rules write and launch no more. Behind the words
-    that a divided launch takes of its frame stand its divisors, behind those of a stepped one the number of the step.
+    that a divided launch takes of its frame stand its divisors, behind those of a stepped one the number of the step,
+    behind those of one over many frames their head, and a table that `device.word_of` reads.
     """
     scope: dict[str, Any] = {}
     names: list[str] = []
@@ -72,6 +73,9 @@ def view(declared: Frame, kind: int, repeats: int | None = None) -> View:
     if kind == STEPPED:
         names.append("step")
         values.append(f"w[{n_words}]")
+    if kind == MANY:
+        names += [*MANY_HEAD.fields, "table"]
+        values += [f"w[{n_words + k}]" for k in range(MANY_HEAD.words + 1)]
     scope["View"] = namedtuple("View", names)
     return View(f"View({', '.join(values)})", scope, n_words)
 

@@ -1,4 +1,4 @@
-"""The words of `device` for the GPU: functions and intrinsics of numba.cuda, the only ones of the package.
+"""The words of `device` for the GPU: with those of `hardware_cores` the only functions and intrinsics of numba.cuda.
 
 Whatever is made of LLVM's instructions for the GPU stands here. Addresses are numbers of 64 bits; they are cast to
 pointers into the device's memory where elements are read and written.
@@ -17,11 +17,15 @@ from numba.cuda import cgutils, libdevice, types
 from numba.cuda.extending import intrinsic
 
 from fastgrad.kernels import half_ir, scalar_ir
-from fastgrad.kernels.cuda import scalar_math
+from fastgrad.kernels.cuda import hardware_cores, scalar_math
+from fastgrad.kernels.cuda.complex_elements import complex_element
 from fastgrad.kernels.cuda.device import Element, Target
+from fastgrad.kernels.cuda.hardware_bits import bits_of_32, float_of, float_of_32, sealed
+from fastgrad.kernels.cuda.hardware_complex import chosen, constant_of, imag, make, part_by_part, real
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     BOOL,
+    COMPLEX,
     DTYPES,
     FLOAT16,
     FLOAT32,
@@ -33,6 +37,7 @@ from fastgrad.native.contracts.element_types import (
     ITEMSIZES,
     UINT8,
     computed_in,
+    real_of,
 )
 
 GLOBAL, SHARED = 1, 3
@@ -85,14 +90,17 @@ def popcount(bits):  # type: ignore[no-untyped-def]
     return types.int32(cuda.popc(bits))
 
 
+@part_by_part
 def shuffle_xor(value, mask):  # type: ignore[no-untyped-def]
     return cuda.shfl_xor_sync(-1, value, mask)
 
 
+@part_by_part
 def shuffle_up(value, distance):  # type: ignore[no-untyped-def]
     return cuda.shfl_up_sync(-1, value, distance)
 
 
+@part_by_part
 def shuffle_from(value, lane):  # type: ignore[no-untyped-def]
     return cuda.shfl_sync(-1, value, lane)
 
@@ -134,7 +142,7 @@ def where(context, condition, x, y):  # type: ignore[no-untyped-def]
 
     def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
         values = [inner.cast(builder, args[k], signature.args[k], kind) for k in (1, 2)]
-        return builder.select(args[0], *values)
+        return chosen(builder, inner, args[0], kind, *values)
 
     return kind(types.boolean, x, y), emit
 
@@ -166,19 +174,51 @@ def rounded_product(context, x, y):  # type: ignore[no-untyped-def]
     return kind(kind, kind), emit
 
 
-def _bits(source: Any, target: Any) -> Any:
-    @intrinsic
-    def cast(context, bits):  # type: ignore[no-untyped-def]
-        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
-            return builder.bitcast(args[0], inner.get_value_type(target))
+@intrinsic
+def exp2_flushed(context, x):  # type: ignore[no-untyped-def]
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(ir.FloatType(), [ir.FloatType()])
+        return builder.call(ir.InlineAsm(kind, "ex2.approx.ftz.f32 $0, $1;", "=f,f"), args)
 
-        return target(source), emit
-
-    return cast
+    return types.float32(types.float32), emit
 
 
-float_of = _bits(types.int64, types.float64)
-bits_of_32 = _bits(types.float32, types.int32)
+@intrinsic
+def reciprocal_near(context, x):  # type: ignore[no-untyped-def]
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        single = ir.FloatType()
+        text = "rcp.approx.ftz.f32 $0, $1;"
+        found = builder.call(ir.InlineAsm(ir.FunctionType(single, [single]), text, "=f,f"), args)
+        wrong = builder.fma(builder.fsub(single(-0.0), args[0]), found, single(1))
+        return builder.fma(found, wrong, found)
+
+    return types.float32(types.float32), emit
+
+
+TABLE = "fastgrad_table"
+"""What stands in PTX for the parameter that is a table; `assemble` knows its name."""
+
+
+@intrinsic
+def word_of(context, table, i):  # type: ignore[no-untyped-def]
+    text = f"{{ .reg .b64 at; mov.b64 at, {TABLE}; add.s64 at, at, $1; ld.param.b64 $0, [at]; }}"
+    function = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        place = inner.cast(builder, args[1], signature.args[1], types.int64)
+        return builder.asm(function, text, "=l,l", [builder.shl(place, ir.IntType(64)(3))], side_effect=False)
+
+    return types.int64(types.int64, i), emit
+
+
+@intrinsic
+def opaque(context, x):  # type: ignore[no-untyped-def]
+    kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.asm(kind, "mov.b64 $0, $1;", "=l,l", args, side_effect=True)
+
+    return types.int64(types.int64), emit
 
 
 @intrinsic
@@ -222,7 +262,8 @@ _MATH: dict[str, Any] = {
     "absolute": math.fabs, "sqrt": math.sqrt, "copysign": math.copysign, "fmod": math.fmod,
     "power": math.pow, "exp": math.exp, "expm1": math.expm1, "exp2": math.exp2, "log": math.log, "log1p": math.log1p,
     "log2": math.log2, "log10": math.log10, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "erf": math.erf,
-    "complement_of_erf": math.erfc,
+    "complement_of_erf": math.erfc, "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "atan2": math.atan2,
+    "hypot": math.hypot,
 }  # fmt: skip
 _BY_DTYPE = {  # what `math` has under other types, and what it lacks
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "trunc": ("truncf", "trunc"),
@@ -250,8 +291,10 @@ def words(dtype: int) -> dict[str, Any]:
     found: dict[str, Any] = {f.__name__: device_function(f) for f in functions}
     found |= {
         "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
-        "bits_of_32": bits_of_32, "divide": divide, "fma": fma, "add_to": add_to,
-        "rounded_product": rounded_product,
+        "bits_of_32": bits_of_32, "float_of_32": float_of_32, "sealed": sealed,
+        "word_of": word_of, "opaque": opaque, "divide": divide, "fma": fma, "add_to": add_to,
+        "rounded_product": rounded_product, "exp2_flushed": exp2_flushed, "reciprocal_near": reciprocal_near,
+        "make": make, "real": real, "imag": imag, **hardware_cores.WORDS,
     }  # fmt: skip
     found |= _MATH
     for word, names in _BY_DTYPE.items():
@@ -291,7 +334,9 @@ def _to_memory(
 
 
 def _is_wide(source: Any) -> bool:
-    """Whether float32 does not hold all integers of a type."""
+    """Whether float32 does not hold all numbers of a type that is no real one."""
+    if isinstance(source, types.Complex):
+        return bool(source.underlying_float == types.float64)
     return isinstance(source, types.Integer) and source.bitwidth > 16
 
 
@@ -429,6 +474,26 @@ def _get_some(code: int, count: int) -> Any:
     return get
 
 
+def _put_some(code: int, count: int) -> Any:
+    vector = ir.VectorType(_LL[code], count)
+
+    @intrinsic
+    def put(context, room, i, values):  # type: ignore[no-untyped-def]
+        def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = inner.cast(builder, args[1], signature.args[1], types.int64)
+            place = builder.gep(_pointer(builder, args[0], _LL[code], SHARED), [at])
+            whole = ir.Constant(vector, ir.Undefined)
+            for k in range(count):
+                whole = builder.insert_element(whole, builder.extract_value(args[2], k), _I32(k))
+            pointer = builder.bitcast(place, ir.PointerType(vector, addrspace=SHARED))
+            builder.store(whole, pointer, align=count * ITEMSIZES[code])
+            return inner.get_dummy_value()
+
+        return types.void(types.int64, i, types.UniTuple(_SCALARS[code], count)), emit
+
+    return put
+
+
 def _store_some(code: int, rounding: half_ir.Instruction | None, count: int) -> Any:
     words = _in_words(code, count)
     vector = ir.VectorType(_I32 if words else _LL[code], words or count)
@@ -491,13 +556,18 @@ def _element(code: int, rounding: half_ir.Instruction | None) -> Element:
         DTYPES[code], ITEMSIZES[code], _SCALARS[code], load, store, _load_where(code),
         functools.partial(_load_some, code), functools.partial(_store_some, code, rounding),
         functools.partial(_shared, inner), get, put, functools.partial(_get_some, inner),
+        functools.partial(_put_some, inner),
         scalar_math.vocabulary(inner, words(inner), device_function),
     )  # fmt: skip
 
 
 @functools.cache
-def target(rounds_bfloat16: bool) -> Target:
-    """Kernels for GPUs that have an instruction which rounds to bfloat16, or for those that have none."""
-    roundings = {FLOAT16: half_ir.truncated, BFLOAT16: _rounded_to_bfloat16 if rounds_bfloat16 else None}
+def target(knows_bfloat16: bool) -> Target:
+    """Kernels for GPUs that round to bfloat16 by an instruction and have tensor cores for it, or for older ones."""
+    roundings = {FLOAT16: half_ir.truncated, BFLOAT16: _rounded_to_bfloat16 if knows_bfloat16 else None}
     elements = {code: _element(code, roundings.get(code)) for code in _SCALARS}
-    return Target(elements, words(FLOAT32), device_function, {})
+    for code in COMPLEX:
+        part, kind = real_of(code), constant_of(_SCALARS[real_of(code)])
+        elements[code] = complex_element(code, elements[part], kind, words(part), device_function)
+    cores = hardware_cores.cores() if knows_bfloat16 else {}
+    return Target(elements, words(FLOAT32), device_function, {}, cores)

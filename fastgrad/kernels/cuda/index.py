@@ -15,7 +15,7 @@ from fastgrad.kernels.cuda.device import Target, block, thread
 from fastgrad.kernels.cuda.places import number_of, offsets_beside, part_of, product_of, split
 from fastgrad.kernels.cuda.reports import checking, reporting
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
 THREADS = 256
 STEPS = 4
@@ -25,7 +25,7 @@ MANY = 1 << 12
 """Elements that lie side by side from which on each has a thread that goes through all indices in their order."""
 
 
-offsets = offsets_beside(reversed(range(MAX_DIMS)), 3)
+offsets = offsets_beside(reversed(range(FRAME_DIMS)), 3)
 
 
 def places(number, without, f):
@@ -131,7 +131,7 @@ def _placing(target: Target) -> Any:
     """``place(f, i)``: where the i-th indices point within the dimensions that they index, -1 if out of range."""
     index_of, report = target.elements[INT64].load, reporting(target)
     lines = ["def place(f, i):", "    place, least = np.int64(0), np.int64(0 if f.from_front != 0 else -1)"]
-    for k in range(MAX_DIMS):
+    for k in range(FRAME_DIMS):
         lines += [
             f"    if f.count > {k}:",
             f"        size, value = f.lengths[{k}], index_of(f.indices, {k} * f.n + i)",

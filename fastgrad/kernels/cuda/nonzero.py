@@ -28,7 +28,7 @@ from fastgrad.kernels.cuda.teams import TOGETHER, folding_one, plain_sum
 from fastgrad.native.contracts.cuda import STEPPED
 from fastgrad.native.contracts.element_types import BOOL, INT32, INT64, UINT8
 from fastgrad.native.contracts.frames.indexing import NONZERO_PIECE
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS, MAX_DIMS
 
 THREADS = 256
 
@@ -153,12 +153,15 @@ def _writing(store: Any) -> Any:
         "    step, apart = (f.rank, np.int64(1)) if f.by_rows != 0 else (np.int64(1), f.found)",
     ]
     for d in reversed(range(1, MAX_DIMS)):
+        if d == MAX_DIMS - 1:
+            lines.append(f"    if f.rank > {FRAME_DIMS}:")  # one question for all that are rarely there
+        indent = "        " if d >= FRAME_DIMS else "    "
         lines += [
-            f"    if f.rank > {d}:",
-            f"        whole = quotient(place, np.uint32(f.sizes[{d}]))",
-            f"        rest = np.uint32(place - whole * np.uint32(f.sizes[{d}]))",
-            f"        store(f.places, at * step + {d} * apart, np.int64(rest))",
-            "        place = whole",
+            f"{indent}if f.rank > {d}:",
+            f"{indent}    whole = quotient(place, np.uint32(f.sizes[{d}]))",
+            f"{indent}    rest = np.uint32(place - whole * np.uint32(f.sizes[{d}]))",
+            f"{indent}    store(f.places, at * step + {d} * apart, np.int64(rest))",
+            f"{indent}    place = whole",
         ]
     lines += ["    if f.rank > 0:", "        store(f.places, at * step, np.int64(place))"]
     scope: dict[str, Any] = {"np": np, "quotient": quotient, "store": store}

@@ -6,16 +6,17 @@ or of channels. A team of threads has a row or a channel; sums are those of `red
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Element, Target, block, float_of, thread
+from fastgrad.kernels.cuda.device import WARP, Element, Target, float_of, opaque
 from fastgrad.kernels.cuda.places import part_of, split
-from fastgrad.kernels.cuda.teams import THREADS, WARPS, added, by_teams, sums, whole
-from fastgrad.native.contracts.element_types import FLOAT64, computed_in
-from fastgrad.native.contracts.frames.norm_gradients import COLUMNS
+from fastgrad.kernels.cuda.shares import ACCESS, Share, by_shares, mapping, most_of, resident, share_of
+from fastgrad.kernels.cuda.teams import THREADS, added, by_teams, plain_sum, sums, whole
+from fastgrad.native.contracts.element_types import computed_in
 
 # --- statistics of rows ----------------------------------------------------------------------------------------
 
@@ -44,135 +45,217 @@ def _never(f):
     return False
 
 
-def _of_rows(row: Any, threads: int) -> Body:
-    run = by_teams(row, _rows_of, _length_of_row, _never, threads)
-    return Body(run, ("n", "groups"), threads // WARP, threads)
+def _in_order(f, r, e):
+    return r * f.c * f.s + e
 
 
-def _reading(load: Any) -> tuple[Any, Any]:
-    """``element(f, r, k)``, of a row, and ``four(f, r, k, lanes)``, which are read together."""
+def _anywhere(f, r, e):
+    at, _ = in_row(f, r, e)
+    return at
 
-    def element(f, r, k):
-        at, _ = in_row(f, r, k)
-        return load(f.x.data, at)
 
-    def four(f, r, k, lanes):
-        a, b = element(f, r, k), element(f, r, k + lanes)
-        return a, b, element(f, r, k + 2 * lanes), element(f, r, k + 3 * lanes)
+def _weight_beside(f, r, e):
+    _, g = split(r, f.groups)
+    channel = e
+    if f.s != 1:
+        channel, _ = split(e, f.s)
+    return g * f.c + channel
 
-    return element, four
+
+def _weight_anywhere(f, r, e):
+    _, w = in_row(f, r, e)
+    return w
+
+
+def _in_vectors(f, width, addresses, of_weights):
+    """Whether rows are read by pieces, and their weights: each element has one, or all of a piece the same."""
+    one_each = f.s == 1 or of_weights == 0
+    addresses |= of_weights if one_each else np.int64(0)
+    of_piece = f.c * f.s if one_each else f.s
+    return f.channels_last == 0 and of_piece & width - 1 == 0 and addresses & ACCESS - 1 == 0
+
+
+class Rows(NamedTuple):
+    """What functions over rows are made of: elements, whether they are centred, the sum over the threads of a row.
+
+    Gradients have these besides: ``operands(f)``, the addresses of result, gradient, operand, weight and statistics,
+    ``length(f)``, ``weights(element, share)``, which makes a function as `_weights_of` does, and whether gradients are
+    kept without weights.
+    """
+
+    target: Target
+    dtype: int
+    centred: bool
+    fold: Any
+    operands: Any = None
+    length: Any = None
+    weights: Any = None
+    bare: bool = False
+
+
+def _of_rows(make: Any, vectors: Any, of: Rows, threads: int) -> Body:
+    e = of.target.elements[of.dtype]
+    row = by_shares(e, functools.partial(make, of), (_in_order, _anywhere), vectors, _length_of_row, 2)
+    run = by_teams(row, _rows_of, _length_of_row, _never, threads, most_of(e))
+    return Body(run, ("n", "groups"), threads // WARP, threads, resident=resident(of.dtype, 2))
+
+
+def _weights_of(e: Element, share: Share) -> Any:
+    """``weights(f, address, r, start)``: what belongs to a share of a row."""
+    place = _weight_beside if share.width > 1 else _weight_anywhere
+    of_weights = share_of(e, share.count // share.width, share.width, place)
+    read, spread = of_weights.read, of_weights.spread
+
+    def weights(f, address, r, start):
+        return read(f, address, r, start) if f.s == 1 else spread(f, address, r, start)
+
+    return weights
+
+
+def _product(a, b):
+    return a * b
+
+
+def _normalised_row(of: Rows, share: Share) -> Any:
+    e, centred, fold = of.target.elements[of.dtype], of.centred, of.fold
+    cast, sqrt, zero, one = e.constant, e.math.sqrt, e.constant(0), e.constant(1)
+    keep = of.target.elements[computed_in(of.dtype)].store
+    count, blank, weights = share.count, (zero,) * share.count, _weights_of(e, share)
+    starts, read, write, total_of = share.starts, share.read, share.write, share.total
+
+    def square(x, mean):
+        return (x - mean) * (x - mean)
+
+    def normal(x, mean, scale):
+        return (x - mean) * scale
+
+    squares, normals = mapping(share, square, 1, 1), mapping(share, normal, 1, 2)
+    products, added_to = mapping(share, _product, 2), mapping(share, plain_sum, 2)
+
+    def row(f, r, lane, lanes, how, there):
+        length, step, mean, x = f.c * f.s, lanes * count, zero, blank
+        number, many = cast(length), length > step  # else it stays in registers
+        total, lost, first = zero, zero, np.int64(0)
+        while centred and first < length:
+            start = starts(first, lane, lanes, length)
+            x = read(f, f.x.data, r, start)
+            total, lost = added(total, lost, total_of(x, start))
+            first = opaque(first + step)
+        if centred:
+            total, lost = fold(total, lost, how)
+            mean = whole(total, lost) / number
+        total, lost, first = zero, zero, np.int64(0)
+        while first < length:
+            start = starts(first, lane, lanes, length)
+            if many or not centred:
+                x = read(f, f.x.data, r, start)
+            total, lost = added(total, lost, total_of(squares(x, mean), start))
+            first = opaque(first + step)
+        total, lost = fold(total, lost, how)
+        scale = one / sqrt(whole(total, lost) / number + cast(float_of(f.eps)))
+        if there and lane == 0:
+            if centred:
+                keep(f.mean, r, mean)
+            keep(f.rstd, r, scale)
+        first = np.int64(0)
+        while there and first < length:
+            start = starts(first, lane, lanes, length)
+            if many:
+                x = read(f, f.x.data, r, start)
+            values = normals(x, mean, scale)
+            if f.weight.data != 0:
+                values = products(values, weights(f, f.weight.data, r, start))
+            if f.bias.data != 0:
+                values = added_to(values, weights(f, f.bias.data, r, start))
+            write(f, f.out, r, start, values)
+            first = opaque(first + step)
+
+    return row
 
 
 def rows(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """With statistics of rows: means and reciprocal deviations."""
-    e, centred = target.elements[dtype], bool(kernel.options["centred"])
-    load, store, cast, sqrt = e.load, e.store, e.constant, e.math.sqrt
-    zero, one = e.constant(0), e.constant(1)
-    fold, keep = sums(target, dtype, threads), target.elements[computed_in(dtype)].store
-    element, four = _reading(load)
 
-    def write(f, r, k, x, mean, scale):
-        at, w = in_row(f, r, k)
-        value = (x - mean) * scale
-        value = value * load(f.weight.data, w) if f.weight.data != 0 else value
-        store(f.out, at, value + load(f.bias.data, w) if f.bias.data != 0 else value)
+    def vectors(f, width):
+        return _in_vectors(f, width, f.out | f.x.data, f.weight.data | f.bias.data)
+
+    of = Rows(target, dtype, bool(kernel.options["centred"]), sums(target, dtype, threads))
+    return _of_rows(_normalised_row, vectors, of, threads)
+
+
+def gradient_of_row(of: Rows, share: Share) -> Any:
+    """``row(f, r, lane, lanes, how, there)``: write the gradient of a row.
+
+    It gives the last share of the gradients of the result and of the elements, and the statistics of the row.
+    """
+    e, centred, fold, operands, length_of = (
+        of.target.elements[of.dtype], of.centred, of.fold, of.operands, of.length,
+    )  # fmt: skip
+    cast, zero, kept = e.constant, e.constant(0), of.target.elements[computed_in(of.dtype)].load
+    count, blank, weights, bare = share.count, (zero,) * share.count, of.weights(e, share), of.bare
+    starts, read, write, total_of = share.starts, share.read, share.write, share.total
+
+    def product(u, x, mean):
+        return u * (x - mean)
+
+    def gradient(u, x, mean, scale, a, b):
+        return scale * (u - a - (x - mean) * b)
+
+    products, gradients = mapping(share, product, 2, 1), mapping(share, gradient, 2, 4)
+    weighted = mapping(share, _product, 2)
+
+    def by_weights(f, weight, r, start, v):
+        return weighted(v, weights(f, weight, r, start)) if weight != 0 else v
+
+    def gradients_of(f, grad, weight, r, start):
+        v = read(f, grad, r, start)
+        return v if bare else by_weights(f, weight, r, start, v)
 
     def row(f, r, lane, lanes, how, there):
-        length, mean = f.c * f.s, zero
-        count = cast(length)
-        if centred:
-            total, lost, k = zero, zero, lane
-            while k + 3 * lanes < length:
-                a, b, c, d = four(f, r, k, lanes)
-                total, lost = added(total, lost, (a + b) + (c + d))
-                k += 4 * lanes
-            while k < length:
-                total, lost = added(total, lost, element(f, r, k))
-                k += lanes
-            total, lost = fold(total, lost, how)
-            mean = whole(total, lost) / count
-        total, lost, k = zero, zero, lane
-        while k + 3 * lanes < length:
-            a, b, c, d = four(f, r, k, lanes)
-            a, b, c, d = a - mean, b - mean, c - mean, d - mean
-            total, lost = added(total, lost, (a * a + b * b) + (c * c + d * d))
-            k += 4 * lanes
-        while k < length:
-            off = element(f, r, k) - mean
-            total, lost = added(total, lost, off * off)
-            k += lanes
-        total, lost = fold(total, lost, how)
-        scale = one / sqrt(whole(total, lost) / count + cast(float_of(f.eps)))
-        if not there:
-            return
-        if lane == 0:
+        out, grad, operand, weight, means, scales = operands(f)
+        length, step, v, x, first = length_of(f), lanes * count, blank, blank, np.int64(0)
+        mean, scale = kept(means, r) if centred else zero, kept(scales, r)
+        one, lost_1, two, lost_2 = zero, zero, zero, zero
+        while first < length:
+            start = starts(first, lane, lanes, length)
+            v, x = gradients_of(f, grad, weight, r, start), read(f, operand, r, start)
+            u = by_weights(f, weight, r, start, v) if bare else v
             if centred:
-                keep(f.mean, r, mean)
-            keep(f.rstd, r, scale)
-        k = lane
-        while k + 3 * lanes < length:
-            a, b, c, d = four(f, r, k, lanes)
-            write(f, r, k, a, mean, scale)
-            write(f, r, k + lanes, b, mean, scale)
-            write(f, r, k + 2 * lanes, c, mean, scale)
-            write(f, r, k + 3 * lanes, d, mean, scale)
-            k += 4 * lanes
-        while k < length:
-            write(f, r, k, element(f, r, k), mean, scale)
-            k += lanes
+                one, lost_1 = added(one, lost_1, total_of(u, start))
+            two, lost_2 = added(two, lost_2, total_of(products(u, x, mean), start))
+            first = opaque(first + step)
+        if centred:
+            one, lost_1 = fold(one, lost_1, how)
+        two, lost_2 = fold(two, lost_2, how)
+        a, b = whole(one, lost_1) / cast(length), whole(two, lost_2) * scale * scale / cast(length)
+        first = np.int64(0)
+        while there and first < length:
+            start = starts(first, lane, lanes, length)
+            if length > step:  # else it stands in registers
+                v, x = gradients_of(f, grad, weight, r, start), read(f, operand, r, start)
+            u = by_weights(f, weight, r, start, v) if bare else v
+            write(f, out, r, start, gradients(u, x, mean, scale, a, b))
+            first = opaque(first + step)
+        return v, x, mean, scale
 
-    return _of_rows(row, threads)
+    return row
+
+
+def _operands(f):
+    return f.out, f.grad.data, f.x.data, f.weight.data, f.mean.data, f.rstd.data
 
 
 def rows_backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """``r (u - mean(u) - h mean(u h))``: u is gradient times weight, r the reciprocal deviation, h the normalised x."""
-    e, centred = target.elements[dtype], bool(kernel.options["centred"])
-    load, store, cast, zero, one = e.load, e.store, e.constant, e.constant(0), e.constant(1)
-    fold, kept = sums(target, dtype, threads), target.elements[computed_in(dtype)].load
 
-    def weight_of(f, w):
-        return load(f.weight.data, w) if f.weight.data != 0 else one
+    def vectors(f, width):
+        return _in_vectors(f, width, f.out | f.x.data | f.grad.data, f.weight.data)
 
-    def pair(f, r, k):
-        """The gradient of a place, times its weight, and the element there."""
-        at, w = in_row(f, r, k)
-        return load(f.grad.data, at) * weight_of(f, w), load(f.x.data, at)
-
-    def write(f, r, k, value):
-        at, _ = in_row(f, r, k)
-        store(f.out, at, value)
-
-    def row(f, r, lane, lanes, how, there):
-        length = f.c * f.s
-        mean, scale = kept(f.mean.data, r) if centred else zero, kept(f.rstd.data, r)
-        first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
-        while k + lanes < length:  # two places are read together
-            (u, x), (v, y) = pair(f, r, k), pair(f, r, k + lanes)
-            first, lost_1 = added(first, lost_1, u + v)
-            second, lost_2 = added(second, lost_2, u * (x - mean) + v * (y - mean))
-            k += 2 * lanes
-        while k < length:
-            u, x = pair(f, r, k)
-            first, lost_1 = added(first, lost_1, u)
-            second, lost_2 = added(second, lost_2, u * (x - mean))
-            k += lanes
-        first, lost_1 = fold(first, lost_1, how)
-        second, lost_2 = fold(second, lost_2, how)
-        a = whole(first, lost_1) / cast(length) if centred else zero
-        b = whole(second, lost_2) * scale * scale / cast(length)
-        k = lane
-        while there and k + lanes < length:
-            (u, x), (v, y) = pair(f, r, k), pair(f, r, k + lanes)
-            write(f, r, k, scale * (u - a - (x - mean) * b))
-            write(f, r, k + lanes, scale * (v - a - (y - mean) * b))
-            k += 2 * lanes
-        while there and k < length:
-            u, x = pair(f, r, k)
-            write(f, r, k, scale * (u - a - (x - mean) * b))
-            k += lanes
-
-    body = _of_rows(row, threads)
-    return body._replace(resident=512) if dtype == FLOAT64 else body
+    of = Rows(
+        target, dtype, bool(kernel.options["centred"]), sums(target, dtype, threads), _operands, _length_of_row,
+        _weights_of,
+    )  # fmt: skip
+    return _of_rows(gradient_of_row, vectors, of, threads)
 
 
 def _image(f, numel):
@@ -379,99 +462,3 @@ def fixed_backward(
             at += threads
 
     return Body(run, ("grad.numel",), per_block, threads)
-
-
-# --- all gradients at once -------------------------------------------------------------------------------------
-
-
-def _row_gradient(target: Target, dtype: int, centred: bool, threads: int) -> Any:
-    """The gradient of a row, by a warp."""
-    e, fold = target.elements[dtype], sums(target, dtype, threads)
-    load, store, cast, zero = e.load, e.store, e.constant, e.constant(0)
-    kept = target.elements[computed_in(dtype)].load
-
-    def row(f, r, lane, there):
-        mean, scale, start = kept(f.mean, r) if centred else zero, kept(f.rstd, r), r * f.length
-        first, lost_1, second, lost_2, k = zero, zero, zero, zero, lane
-        while k < f.length:
-            u = load(f.grad, start + k) * load(f.weight, k)
-            first, lost_1 = added(first, lost_1, u)
-            second, lost_2 = added(second, lost_2, u * (load(f.x, start + k) - mean))
-            k += WARP
-        first, lost_1 = fold(first, lost_1, WARPS)
-        second, lost_2 = fold(second, lost_2, WARPS)
-        a = whole(first, lost_1) / cast(f.length) if centred else zero
-        b = whole(second, lost_2) * scale * scale / cast(f.length)
-        k = lane
-        while there and k < f.length:
-            u = load(f.grad, start + k) * load(f.weight, k)
-            store(f.out, start + k, scale * (u - a - (load(f.x, start + k) - mean) * b))
-            k += WARP
-
-    return row
-
-
-def _block_sums(target: Target, dtype: int, centred: bool, threads: int) -> Any:
-    """The sums over the rows of a block that weight and bias need; a thread has some of the columns."""
-    e, store_sum, zero = (
-        target.elements[dtype],
-        target.elements[FLOAT64].store,
-        target.elements[dtype].constant(0),
-    )
-    load, kept, parts = e.load, target.elements[computed_in(dtype)].load, 2 if centred else 1
-
-    def sums_of(f, step, first, end):
-        j = np.int64(thread())
-        to = step * f.length * parts
-        while j < f.length:
-            by_weight, lost_1, by_bias, lost_2, r = zero, zero, zero, zero, first
-            while r < end:
-                v, x = load(f.grad, r * f.length + j), load(f.x, r * f.length + j)
-                x = x - kept(f.mean, r) if centred else x
-                by_weight, lost_1 = added(by_weight, lost_1, v * x * kept(f.rstd, r))
-                by_bias, lost_2 = added(by_bias, lost_2, v)
-                r += 1
-            store_sum(f.sums, to + j, whole(by_weight, lost_1))
-            if centred:
-                store_sum(f.sums, to + f.length + j, whole(by_bias, lost_2))
-            j += threads
-
-    return sums_of
-
-
-def rows_gradients(
-    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
-) -> Body:
-    """The gradients of x, weight and, where means are subtracted, bias: see Note [Stages of gradients]."""
-    centred, load_sum, store = (
-        bool(kernel.options["centred"]), target.elements[FLOAT64].load, target.elements[computed_in(dtype)].store,
-    )  # fmt: skip
-    row, sums_of = (make(target, dtype, centred, threads) for make in (_row_gradient, _block_sums))
-    parts = 2 if centred else 1
-
-    def total(f, out, first, before):
-        """The sums of a run of columns, of all blocks in their order."""
-        j = np.int64(thread())
-        while j < COLUMNS and first + j < f.length:
-            value, k = 0.0, np.int64(0)
-            while k < f.blocks:
-                value += load_sum(f.sums, k * f.length * parts + before + first + j)
-                k += 1
-            store(out, first + j, value)
-            j += threads
-
-    def run(f):
-        step = f.first + block()
-        if f.stage != 0:
-            total(f, f.weight_out, step * COLUMNS, np.int64(0))
-            if centred:
-                total(f, f.bias_out, step * COLUMNS, f.length)
-            return
-        first, end = step * f.block, min((step + 1) * f.block, f.rows)
-        team, lane, r = np.int64(thread() // WARP), np.int64(thread() % WARP), first
-        while r < end:
-            row(f, min(r + team, end - 1), lane, r + team < end)
-            r += threads // WARP
-        sums_of(f, step, first, end)
-
-    return Body(run, ("steps",), 1, threads)

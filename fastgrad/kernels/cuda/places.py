@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.device import block, quotient, thread
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 
 
 def part_of(n, per_block):
@@ -26,7 +26,7 @@ def split(a, b):
 def _offset() -> Any:
     """``offset(number, rank, sizes, strides)``: where the element with a number lies, innermost dimension first."""
     lines = ["def offset(left, rank, sizes, strides):"]
-    for d in range(MAX_DIMS - 1):
+    for d in range(FRAME_DIMS - 1):
         indent, before = "    " * (d + 1), "at + " if d else ""
         lines += [
             f"{indent}if rank == {d + 1}:",
@@ -37,7 +37,7 @@ def _offset() -> Any:
             f"{indent}    at = {before}rest * strides[{d}]",
             f"{indent}    left = whole",
         ]
-    lines.append(f"{'    ' * MAX_DIMS}return at + np.int64(left) * strides[{MAX_DIMS - 1}]")
+    lines.append(f"{'    ' * FRAME_DIMS}return at + np.int64(left) * strides[{FRAME_DIMS - 1}]")
     scope: dict[str, Any] = {"np": np, "quotient": quotient}
     exec("\n".join(lines) + "\n", scope)
     return scope["offset"]
@@ -71,7 +71,7 @@ def offsets_beside(dims: Iterable[int], operands: int) -> Any:
 def _number_of() -> Any:
     """``number_of(numbers, d)``: that of a dimension which is not known before; zero of none."""
     lines = ["def number_of(numbers, d):", "    found = np.int64(0)"]
-    lines += [f"    found = numbers[{k}] if d == {k} else found" for k in range(MAX_DIMS)]
+    lines += [f"    found = numbers[{k}] if d == {k} else found" for k in range(FRAME_DIMS)]
     lines.append("    return found")
     scope: dict[str, Any] = {"np": np}
     exec("\n".join(lines) + "\n", scope)
@@ -84,6 +84,6 @@ number_of = _number_of()
 def product_of(numbers, count):
     """The product of the first ones of some numbers, of which there is one for each dimension."""
     total = np.int64(1)
-    for d in range(MAX_DIMS):
+    for d in range(FRAME_DIMS):
         total *= number_of(numbers, d) if d < count else np.int64(1)
     return total

@@ -1,7 +1,8 @@
 """Reductions over any dimensions on the CUDA device; see `teams`.
 
-Note [Sums on the GPU]: a thread adds up to `CHUNK` elements in the dtype, and such chunks so that what rounding loses
-is kept; so are the sums of threads. Only the sizes and strides decide on the order.
+Note [Sums on the GPU]: a thread adds some elements in the dtype, by pairs those that it reads as one share (see
+`shares`), else up to 4 `CHUNK`; and what comes of that so that what rounding loses is kept, as the sums of threads are.
+Only sizes, strides and addresses decide on the order.
 """
 
 from __future__ import annotations
@@ -11,12 +12,23 @@ from typing import Any
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Element, Target
+from fastgrad.kernels.cuda.device import WARP, Element, Target, opaque
 from fastgrad.kernels.cuda.places import offset
-from fastgrad.kernels.cuda.teams import THREADS, added, by_teams, folding, register_code, sums, whole
-from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
+from fastgrad.kernels.cuda.shares import ACCESS, mapping, share_of
+from fastgrad.kernels.cuda.teams import (
+    THREADS,
+    added,
+    added_exactly,
+    by_teams,
+    folding,
+    register_code,
+    sums,
+    whole,
+)
+from fastgrad.native.contracts.element_types import COMPLEX128, FLOATS, INEXACT, INT32, INT64, real_of
 
 CHUNK = 16  # steps of four elements
+PIECES = 4  # of a share of a sum
 
 
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -27,7 +39,8 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
         run = _sums(target, dtype, element, result, name, threads)
     else:
         run = _folds(target, dtype, element, result, name, threads)
-    return Body(run, ("results",), threads // WARP, threads)
+    resident = 512 if dtype == COMPLEX128 else 768  # each of its sums has eight registers
+    return Body(run, ("results",), threads // WARP, threads, resident=resident)
 
 
 def across(f):
@@ -57,37 +70,29 @@ def _count_of(f):
 
 
 def _sums(target: Target, dtype: int, element: Element, result: Element, name: str, threads: int) -> Any:
-    floating, mean, length = dtype in FLOATS, name == "mean", name == "length"
-    code = dtype if floating else INT64
-    load, cast, more = element.load, target.elements[code].constant, added if floating else _added_exactly
+    floating, mean, length = dtype in INEXACT, name == "mean", name == "length"
+    code, element_size, pieces = dtype if floating else INT64, element.size, dtype in FLOATS
+    load, cast, more = element.load, target.elements[code].constant, added if floating else added_exactly
     start, nothing = cast(0), cast(0) if floating else target.elements[INT32].constant(0)
-    sqrt = target.elements[code].math.sqrt if length else None
+    sqrt, number = (
+        target.elements[code].math.sqrt if length else None,
+        target.elements[real_of(code)].constant,
+    )
 
-    def term(x, at):
-        value = cast(load(x, at))
+    def power(value):
         return value * value if length else value
 
-    def along(f, at, lane, lanes):
-        """What a thread adds where one stride leads from element to element."""
-        step, total, lost, i = lanes * f.gone.strides[0], start, nothing, lane
-        at += lane * f.gone.strides[0]
-        while i < f.count:
-            a, b, c, d, k = start, start, start, start, 0
-            while k < CHUNK and i + 3 * lanes < f.count:
-                a += term(f.x, at)
-                b += term(f.x, at + step)
-                c += term(f.x, at + 2 * step)
-                d += term(f.x, at + 3 * step)
-                at += 4 * step
-                i += 4 * lanes
-                k += 1
-            while k < CHUNK and i < f.count:
-                a += term(f.x, at)
-                at += step
-                i += lanes
-                k += 1
-            total, lost = more(total, lost, (a + b) + (c + d))
-        return total, lost
+    def term(x, at):
+        return power(cast(load(x, at)))
+
+    def terms(f, at, beside):
+        return (term(f.x, at),)
+
+    one = along(terms, more, (start,), (nothing,), _stride_of, _count_of)
+
+    def in_steps(f, base, lane, lanes):
+        totals, losts = one(f, base, lane, lanes, 0)
+        return totals[0], losts[0]
 
     def anywhere(f, base, lane, lanes):
         total, lost, i = start, nothing, lane
@@ -97,21 +102,93 @@ def _sums(target: Target, dtype: int, element: Element, result: Element, name: s
             i += lanes
         return total, lost
 
+    by_pieces, width = _by_pieces(element, power) if pieces else (in_steps, 1)
+
     def part(f, base, lane, lanes):
-        return along(f, base, lane, lanes) if f.gone.rank == 1 else anywhere(f, base, lane, lanes)
+        if f.gone.rank != 1:
+            return anywhere(f, base, lane, lanes)
+        if pieces and f.gone.strides[0] == 1 and f.count & width - 1 == 0:
+            if f.x + base * element_size & ACCESS - 1 == 0:
+                return by_pieces(f, base, lane, lanes)
+        return in_steps(f, base, lane, lanes)
 
     def finish(total, lost, count):
         if not floating:
             return total
         if length:
             return sqrt(whole(total, lost))
-        return whole(total, lost) / cast(count) if mean else whole(total, lost)
+        return whole(total, lost) / number(count) if mean else whole(total, lost)
 
     return _reduction(part, sums(target, code, threads), finish, result.store, threads)
 
 
-def _added_exactly(total, nothing, x):
-    return total + x, nothing
+def along(
+    terms: Any, more: Any, starts: tuple[Any, ...], nothings: tuple[Any, ...], stride: Any, count: Any
+) -> Any:
+    """What a thread adds where one stride leads from element to element: some sums at once, and what each has lost.
+
+    ``terms(f, at, beside)`` are what an element brings to each of them, ``more`` as `teams.added`. The function that is
+    made is ``along(f, at, lane, lanes, beside)``.
+    """
+    sums = range(len(starts))
+    scope: dict[str, Any] = {"terms": terms, "more": more, "stride": stride, "count": count, "CHUNK": CHUNK}
+    scope |= {f"start{k}": starts[k] for k in sums} | {f"nothing{k}": nothings[k] for k in sums}
+    four, totals, losts = "abcd", "".join(f"t{k}, " for k in sums), "".join(f"l{k}, " for k in sums)
+    lines = [
+        "def along(f, at, lane, lanes, beside):",
+        "    step, i, n = lanes * stride(f), lane, count(f)",
+        "    at += lane * stride(f)",
+        *(f"    t{k}, l{k} = start{k}, nothing{k}" for k in sums),
+        "    while i < n:",
+        *(f"        {a}{k} = start{k}" for k in sums for a in four),
+        "        k = 0",
+        "        while k < CHUNK and i + 3 * lanes < n:",
+    ]
+    for j, a in enumerate(four):
+        lines.append(f"            x{j} = terms(f, at + {j} * step, beside)")
+        lines += [f"            {a}{k} += x{j}[{k}]" for k in sums]
+    lines += [
+        "            at += 4 * step",
+        "            i += 4 * lanes",
+        "            k += 1",
+        "        while k < CHUNK and i < n:",
+        "            x0 = terms(f, at, beside)",
+        *(f"            a{k} += x0[{k}]" for k in sums),
+        "            at += step",
+        "            i += lanes",
+        "            k += 1",
+        *(f"        t{k}, l{k} = more(t{k}, l{k}, (a{k} + b{k}) + (c{k} + d{k}))" for k in sums),
+        f"    return ({totals}), ({losts})",
+    ]
+    exec("\n".join(lines) + "\n", scope)
+    return scope["along"]
+
+
+def _stride_of(f):
+    return f.gone.strides[0]
+
+
+def _by_pieces(element: Element, power: Any) -> tuple[Any, int]:
+    """What a thread adds where elements lie one behind the other in whole pieces; and how many a piece has."""
+    width, zero = ACCESS // element.size, element.constant(0)
+    share = share_of(element, PIECES, width, _behind)
+    starts, read, total_of, powers, count = (
+        share.starts, share.read, share.total, mapping(share, power, 1), share.count,
+    )  # fmt: skip
+
+    def by_pieces(f, base, lane, lanes):
+        total, lost, first = zero, zero, np.int64(0)
+        while first < f.count:
+            start = starts(first, lane, lanes, f.count)
+            total, lost = added(total, lost, total_of(powers(read(f, f.x, base, start)), start))
+            first = opaque(first + lanes * count)
+        return total, lost
+
+    return by_pieces, width
+
+
+def _behind(f, base, k):
+    return base + k
 
 
 def _folds(target: Target, dtype: int, element: Element, result: Element, name: str, threads: int) -> Any:

@@ -6,16 +6,19 @@ over the row a rest, and with both of them each element is written.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import WARP, Element, Target, where
+from fastgrad.kernels.cuda.device import WARP, Element, Target, opaque, where
 from fastgrad.kernels.cuda.places import split
 from fastgrad.kernels.cuda.running import Running, running_kernel
+from fastgrad.kernels.cuda.shares import ACCESS, Share, by_shares, combining, mapping, most_of, resident
 from fastgrad.kernels.cuda.teams import (
+    PER_THREAD,
     THREADS,
     added,
     by_teams,
@@ -25,7 +28,7 @@ from fastgrad.kernels.cuda.teams import (
     sums,
     whole,
 )
-from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
+from fastgrad.native.contracts.element_types import INEXACT, INT32, INT64
 
 
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
@@ -33,7 +36,9 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
     name = kernel.options["row"]
     result = target.elements[kernel.frame().element("out", dtype)]
     run = _MAKERS[name](target, dtype, result, name, threads)
-    return Body(run, ("before", "after"), threads // WARP, threads)
+    return Body(
+        run, ("before", "after"), threads // WARP, threads, resident=resident(dtype, 1 + ("backward" in name))
+    )
 
 
 def row_begins(f, row):
@@ -42,13 +47,13 @@ def row_begins(f, row):
     return blocks * f.length * f.pitch + beside, blocks * f.pitch + beside
 
 
-def _each_row(row: Any, threads: int) -> Any:
+def _each_row(row: Any, threads: int, most: int = PER_THREAD) -> Any:
     """`by_teams`, for the rows of a dimension."""
 
     def beside(f):
         return f.after >= threads // WARP
 
-    return by_teams(row, _rows_of, _length_of, beside, threads)
+    return by_teams(row, _rows_of, _length_of, beside, threads, most)
 
 
 def _rows_of(f):
@@ -66,7 +71,8 @@ class _Formula(NamedTuple):
     """What an op does with a row.
 
     ``moved(greatest)`` is its shift (None: there is none), the sum of ``term(x, s, shift)`` its total,
-    ``finish(total, shift)`` its rest, and ``item(x, s, shift, rest)`` an element (None: the rest is the result).
+    ``finish(total, shift)`` its rest, and ``item(x, s, shift, rest)`` an element (None: the rest is the result). It is
+    given the term in the place of x if the formula `keeps` that.
     """
 
     term: Any
@@ -74,98 +80,80 @@ class _Formula(NamedTuple):
     item: Any = None
     moved: Any = None
     inputs: int = 1
+    keeps: bool = False
 
 
-def _pair(element: Element, second: bool) -> Any:
-    """``pair(f, place)``: the elements of both inputs there, of the second one zero if there is none."""
-    load, zero = element.load, element.constant(0)
-
-    def pair(f, place):
-        return load(f.x, place), load(f.second, place) if second else zero
-
-    return pair
+def _beside(f, row, k):
+    return row + k
 
 
-def _greatest(element: Element) -> Any:
-    """``greatest(f, at, lane, lanes)``: the greatest element that a thread finds in a row."""
-    load, maximum, least = element.load, element.math.maximum, element.constant(-np.inf)
+def _apart(f, row, k):
+    return row + k * f.pitch
 
-    def greatest(f, at, lane, lanes):
-        best, k, step = least, lane, lanes * f.pitch
-        while k + 3 * lanes < f.length:  # four reads are under way at once
-            place = at + k * f.pitch
-            a, b = load(f.x, place), load(f.x, place + step)
-            c, d = load(f.x, place + 2 * step), load(f.x, place + 3 * step)
-            best = maximum(best, maximum(maximum(a, b), maximum(c, d)))
-            k += 4 * lanes
-        while k < f.length:
-            best = maximum(best, load(f.x, at + k * f.pitch))
-            k += lanes
-        return best
 
-    return greatest
+def _in_vectors(f, width):
+    addresses = f.x | f.second | (f.out if f.length > 1 else np.int64(0))
+    return f.pitch == 1 and f.length & width - 1 == 0 and addresses & ACCESS - 1 == 0
+
+
+def _of_share(formula: _Formula, element: Element, folds: tuple[Any, Any], share: Share) -> Any:
+    """What is done with a row whose threads have such shares."""
+    reduces, shifted, keeps = formula.item is None, formula.moved is not None, formula.keeps
+    second, blank = formula.inputs == 2, (element.constant(0),) * share.count
+    maximum, zero, least = element.math.greater, element.constant(0), element.constant(-np.inf)
+    moved, finish, count = formula.moved or formula.finish, formula.finish, share.count
+    starts, read, write, total_of = share.starts, share.read, share.write, share.total
+    terms_of, items_of = (
+        mapping(share, formula.term, 2, 1),
+        mapping(share, formula.item or formula.term, 2, 1 if reduces else 2),
+    )
+    greatest_of, (fold_greatest, fold_sum), store = combining(share, maximum), folds, element.store
+
+    def row(f, number, lane, lanes, how, there):
+        at, to = row_begins(f, number)
+        step, x, s, shift, best, first = lanes * count, blank, blank, zero, least, np.int64(0)
+        many = f.length > step  # else it stays in registers
+        while shifted and first < f.length:
+            x = read(f, f.x, at, starts(first, lane, lanes, f.length))
+            best = maximum(best, greatest_of(x))
+            first = opaque(first + step)
+        if shifted:
+            shift = moved(fold_greatest(best, how))
+        total, lost, first = zero, zero, np.int64(0)
+        while first < f.length:
+            start = starts(first, lane, lanes, f.length)
+            if many or not shifted:
+                x = read(f, f.x, at, start)
+            s = read(f, f.second, at, start) if second else x
+            terms = terms_of(x, s, shift)
+            total, lost = added(total, lost, total_of(terms, start))
+            x = terms if keeps else x
+            first = opaque(first + step)
+        total, lost = fold_sum(total, lost, how)
+        rest = finish(whole(total, lost), shift)
+        if reduces:
+            if there and lane == 0:
+                store(f.out, to, rest)
+            return
+        first = np.int64(0)
+        while there and first < f.length:
+            start = starts(first, lane, lanes, f.length)
+            if many:
+                x = read(f, f.x, at, start)
+                s = read(f, f.second, at, start) if second else x
+                x = terms_of(x, s, shift) if keeps else x
+            write(f, f.out, at, start, items_of(x, s, shift, rest))
+            first = opaque(first + step)
+
+    return row
 
 
 def _formula_kernel(formula: _Formula, target: Target, dtype: int, threads: int) -> Any:
     element = target.elements[dtype]
-    store, zero = element.store, element.constant(0)
-    reduces, shifted = formula.item is None, formula.moved is not None
-    term, finish = formula.term, formula.finish
-    moved, item = formula.moved or formula.finish, formula.item or formula.term
-    fold_sum = sums(target, dtype, threads)
-    fold_greatest = folding_one(target, element.math.maximum, dtype, threads)
-    greatest, pair = _greatest(element), _pair(element, formula.inputs == 2)
-
-    def shift_of(f, at, lane, lanes, how):
-        if not shifted:
-            return zero
-        best = greatest(f, at, lane, lanes)
-        return moved(fold_greatest(best, how))
-
-    def rest_of(f, at, lane, lanes, how, shift):
-        total, lost, k, step = zero, zero, lane, lanes * f.pitch
-        while k + 3 * lanes < f.length:
-            place = at + k * f.pitch
-            (a, a2), (b, b2) = pair(f, place), pair(f, place + step)
-            (c, c2), (d, d2) = pair(f, place + 2 * step), pair(f, place + 3 * step)
-            first, last = term(a, a2, shift) + term(b, b2, shift), term(c, c2, shift) + term(d, d2, shift)
-            total, lost = added(total, lost, first + last)
-            k += 4 * lanes
-        while k < f.length:
-            x, other = pair(f, at + k * f.pitch)
-            total, lost = added(total, lost, term(x, other, shift))
-            k += lanes
-        total, lost = fold_sum(total, lost, how)
-        return finish(whole(total, lost), shift)
-
-    def write(f, at, lane, lanes, shift, rest):
-        k, step = lane, lanes * f.pitch
-        while k + 3 * lanes < f.length:
-            place = at + k * f.pitch
-            (a, a2), (b, b2) = pair(f, place), pair(f, place + step)
-            (c, c2), (d, d2) = pair(f, place + 2 * step), pair(f, place + 3 * step)
-            store(f.out, place, item(a, a2, shift, rest))
-            store(f.out, place + step, item(b, b2, shift, rest))
-            store(f.out, place + 2 * step, item(c, c2, shift, rest))
-            store(f.out, place + 3 * step, item(d, d2, shift, rest))
-            k += 4 * lanes
-        while k < f.length:
-            place = at + k * f.pitch
-            x, other = pair(f, place)
-            store(f.out, place, item(x, other, shift, rest))
-            k += lanes
-
-    def row(f, number, lane, lanes, how, there):
-        at, to = row_begins(f, number)
-        shift = shift_of(f, at, lane, lanes, how)
-        rest = rest_of(f, at, lane, lanes, how, shift)
-        if there:
-            if not reduces:
-                write(f, at, lane, lanes, shift, rest)
-            elif lane == 0:
-                store(f.out, to, rest)
-
-    return _each_row(row, threads)
+    folds = folding_one(target, element.math.greater, dtype, threads), sums(target, dtype, threads)
+    made = functools.partial(_of_share, formula, element, folds)
+    row = by_shares(element, made, (_beside, _apart), _in_vectors, _length_of)
+    return _each_row(row, threads, most_of(element))
 
 
 def _softmax(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -187,10 +175,10 @@ def _softmax(target: Target, dtype: int, result: Element, name: str, threads: in
     def finish(total, shift):
         return where(total == zero, zero, one / total) if safe else one / total
 
-    def item(x, other, shift, scale):
-        return exp(x - shift) * scale
+    def item(share, other, shift, scale):
+        return share * scale
 
-    return _formula_kernel(_Formula(term, finish, item, moved), target, dtype, threads)
+    return _formula_kernel(_Formula(term, finish, item, moved, keeps=True), target, dtype, threads)
 
 
 def _log_softmax(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
@@ -252,7 +240,7 @@ def _softmax_backward(target: Target, dtype: int, result: Element, name: str, th
 
 
 def _prod(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
-    code = dtype if dtype in FLOATS else INT64
+    code = dtype if dtype in INEXACT else INT64
     load, cast, store = target.elements[dtype].load, target.elements[code].constant, result.store
     one = cast(1)
     fold = folding_one(target, _product, code, threads)
@@ -291,7 +279,7 @@ def _along(
 
 
 def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
-    floating = dtype in FLOATS
+    floating = dtype in INEXACT
     code = dtype if floating else INT64
     load, cast = target.elements[dtype].load, target.elements[code].constant
     zero, nothing = cast(0), cast(0) if floating else target.elements[INT32].constant(0)
@@ -308,7 +296,7 @@ def _cumsum(target: Target, dtype: int, result: Element, name: str, threads: int
 
 
 def _cumprod(target: Target, dtype: int, result: Element, name: str, threads: int) -> Any:
-    code = dtype if dtype in FLOATS else INT64
+    code = dtype if dtype in INEXACT else INT64
     load, cast = target.elements[dtype].load, target.elements[code].constant
     one, nothing = cast(1), cast(0)
 

@@ -1,9 +1,8 @@
 """Threads that work on a row together, and how what each has found becomes one result.
 
-A block has as many rows as it has warps, and takes them in one of three ways, all of which the sizes decide alone:
+A block has as many rows as it has warps. The sizes alone decide how it takes them:
 
-- `WARPS`: each warp takes a row;
-- `TOGETHER`: all threads take one row after the other, because rows are long;
+- by ``1 << how`` warps for each row, from one (`WARPS`) to all of the block (`TOGETHER`), because rows are long;
 - `COLUMNS`: rows lie side by side, and neighbouring threads read from neighbouring rows.
 
 What the threads of a row have is put together by pairs, always in the same order: no result depends on which thread
@@ -27,12 +26,12 @@ from fastgrad.kernels.cuda.device import (
     thread,
     where,
 )
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT32, UINT8, computed_in
+from fastgrad.native.contracts.element_types import BOOL, INEXACT, INT32, UINT8, computed_in
 
-WARPS, TOGETHER, COLUMNS = range(3)
+COLUMNS, WARPS, TOGETHER = -1, 0, 5
 THREADS = 256
-LONG = 2048
-"""Elements of a row from which on a block takes rows one after the other."""
+PER_THREAD = 16
+"""Elements of a row that a thread has, as `way` is told."""
 
 
 def register_code(dtype: int) -> int:
@@ -40,40 +39,50 @@ def register_code(dtype: int) -> int:
     return INT32 if dtype in (BOOL, UINT8) else computed_in(dtype)
 
 
-def way(rows, length, across, threads):
-    """How a block takes its rows, if there are so many of this length, and whether they lie side by side."""
+def way(rows, length, across, threads, most):
+    """How a block takes its rows, if there are so many of this length, and whether they lie side by side; a thread has
+    `most` elements if that takes no more threads than a block has.
+    """
     if across:
         return COLUMNS
-    return TOGETHER if length > (LONG if rows > threads // WARP else threads) else WARPS
+    how, warps = WARPS, threads // WARP
+    # Where there is no other block, a row gets all threads that it has elements for.
+    each = 1 if rows <= warps else most
+    while 1 << how < warps and length > each * (WARP << how):
+        how += 1
+    return how
 
 
 def rounds_of(how, rows, threads):
-    """How many times the block begins anew, for one row or one for each warp."""
-    first = np.int64(block()) * (threads // WARP)
-    return min(np.int64(threads // WARP), rows - first) if how == TOGETHER else np.int64(1)
+    """How many times the block begins anew, for as many rows as it takes at once."""
+    warps, times = threads // WARP, max(how, WARPS)
+    left = min(np.int64(warps), rows - np.int64(block()) * warps)
+    at_once = warps >> times
+    return (left + at_once - 1 << times) // warps
 
 
 def row_of(how, turn, threads):
     """The row of this thread, which may lie behind the last one."""
-    first, count = np.int64(block()) * (threads // WARP), threads // WARP
-    if how == TOGETHER:
-        return first + turn
-    return first + (thread() % count if how == COLUMNS else thread() // WARP)
+    warps = threads // WARP
+    first = np.int64(block()) * warps
+    if how == COLUMNS:
+        return first + thread() % warps
+    return first + turn * (warps >> how) + (thread() // WARP >> how)
 
 
 def place_of(how, threads):
     """The number of this thread among those of its row."""
-    if how == TOGETHER:
-        return np.int64(thread())
-    return np.int64(thread() // (threads // WARP) if how == COLUMNS else thread() % WARP)
+    if how == COLUMNS:
+        return np.int64(thread() // (threads // WARP))
+    return np.int64(thread() & (WARP << how) - 1)
 
 
-def size_of(how, threads):
+def size_of(how):
     """How many threads a row has."""
-    return np.int64(threads if how == TOGETHER else WARP)
+    return np.int64(WARP << max(how, WARPS))
 
 
-def by_teams(group: Any, count: Any, length: Any, across: Any, threads: int) -> Any:
+def by_teams(group: Any, count: Any, length: Any, across: Any, threads: int, most: int = PER_THREAD) -> Any:
     """A kernel that calls ``group(f, number, lane, lanes, how, there)`` for each of ``count(f)`` rows.
 
     They are ``length(f)`` long, and lie side by side where ``across(f)`` holds. All threads call it, also where there
@@ -82,8 +91,8 @@ def by_teams(group: Any, count: Any, length: Any, across: Any, threads: int) -> 
 
     def run(f):
         n = count(f)
-        how = way(n, length(f), across(f), threads)
-        lane, lanes = place_of(how, threads), size_of(how, threads)
+        how = way(n, length(f), across(f), threads, most)
+        lane, lanes = place_of(how, threads), size_of(how)
         turn, turns = np.int64(0), rounds_of(how, n, threads)
         while turn < turns:
             number = row_of(how, turn, threads)
@@ -113,14 +122,15 @@ def folding(target: Target, combine: Any, codes: tuple[int, int], threads: int) 
         if how != WARPS and warps > 1:
             firsts, seconds = room_1(), room_2()
             lane, warp = thread() % WARP, thread() // WARP
-            column = lane % warps if how == COLUMNS else np.int32(0)
             if lane < least:
                 put_1(firsts, warp * warps + lane, a)
                 put_2(seconds, warp * warps + lane, b)
             barrier()
-            a, b = get_1(firsts, column), get_2(seconds, column)
-            for k in range(1, warps):
-                at = k * warps + column
+            count = warps if how == COLUMNS else min(1 << how, warps)
+            at = lane % warps if how == COLUMNS else (warp & -count) * warps
+            a, b = get_1(firsts, at), get_2(seconds, at)
+            for _ in range(1, count):
+                at += warps
                 a, b = combine(a, b, get_1(firsts, at), get_2(seconds, at))
             barrier()
         return a, b
@@ -173,6 +183,11 @@ def added(total, lost, x):
     return value, lost + ((total - (value - part)) + (x - part))
 
 
+def added_exactly(total, nothing, x):
+    """The same of integers."""
+    return total + x, nothing
+
+
 def joined(total, lost, other, other_lost):
     """The sum of two such sums, in whichever order."""
     value = total + other
@@ -192,5 +207,5 @@ def whole(total, lost):
 
 def sums(target: Target, dtype: int, threads: int) -> Any:
     """`folding` for sums of a dtype, the second of a pair being what was lost."""
-    combine = joined if dtype in FLOATS else joined_exactly
-    return folding(target, combine, (dtype, dtype if dtype in FLOATS else INT32), threads)
+    combine = joined if dtype in INEXACT else joined_exactly
+    return folding(target, combine, (dtype, dtype if dtype in INEXACT else INT32), threads)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastgrad.kernels.cuda.device import WARP, Target, barrier, thread
-from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64
+from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64, computed_in
 
 ROWS_EACH, COLUMNS_EACH = 4, 8  # of a thread
 WIDEST = 16  # bytes that a thread reads at once
@@ -63,12 +63,14 @@ class Operands(NamedTuple):
     Attributes
     ----------
     entry : callable
-        ``entry(s, term)``: the four integers of a term.
+        ``entry(s, term, last)``: the four integers of a term, which is not there unless it is before the last.
     column : callable
         ``column(s, number)``: what `right` wants to know of a column; an entry unless they are `side_by_side`.
+    chunk_at : callable
+        ``chunk_at(s, entry, row)``: the address of the left element, or 0 where that is zero.
     left, right : callable
-        ``left(s, entry, row, there)`` and ``right(s, entry, column, there)``: the elements; zero beyond the last row or
-        column, and where the term is not there.
+        ``left(s, entry, row)`` and ``right(s, entry, column)``: the elements; zero beyond the last row or column, and
+        where the term is not there.
     result : callable
         ``result(s, number)``: where the first row's element of this column belongs, or -1 beyond the last column.
     side_by_side : bool
@@ -77,6 +79,7 @@ class Operands(NamedTuple):
 
     entry: Any
     column: Any
+    chunk_at: Any
     left: Any
     right: Any
     result: Any
@@ -93,6 +96,40 @@ def summing(target: Target, dtype: int) -> Any:
     return target.elements[dtype if dtype in FLOATS else INT64].constant
 
 
+def keeping(target: Target, dtype: int, some: int) -> tuple[Any, Any]:
+    """``keep(s, at, value)`` and ``keep_some(s, at, values)``: write results to their places behind ``s.target``.
+
+    Halves are rounded, but not where these are sums of a part: see Note [Parts of sums] in `convolution`.
+    """
+    e, wide = target.elements[dtype], target.elements[computed_in(dtype)]
+    size, wide_size = e.size, wide.size
+    store, store_some = e.store, e.store_some(some)
+
+    def keep(s, at, value):
+        store(s.target, at, value)
+
+    def keep_some(s, at, values):
+        store_some(s.target + at * size, values)
+
+    if e is wide:
+        return keep, keep_some
+    store_wide, store_some_wide = wide.store, wide.store_some(some)
+
+    def keep_half(s, at, value):
+        if s.of_part:
+            store_wide(s.target, at, value)
+        else:
+            store(s.target, at, value)
+
+    def keep_some_halves(s, at, values):
+        if s.of_part:
+            store_some_wide(s.target + at * wide_size, values)
+        else:
+            store_some(s.target + at * size, values)
+
+    return keep_half, keep_some_halves
+
+
 def tiled(target: Target, dtype: int, shape: Shape, operands: Operands) -> Any:
     """A function ``multiply(s, room, table, top, begin, first, last)``: the tile from row `top` and column `begin` on.
 
@@ -102,13 +139,14 @@ def tiled(target: Target, dtype: int, shape: Shape, operands: Operands) -> Any:
     """
     e, table = target.elements[dtype], target.elements[INT32]
     some, wide = at_once(e.size), summing(target, dtype)
+    keep, keep_some = keeping(target, dtype, some)
     scope: dict[str, Any] = {
         "np": np, "thread": thread, "barrier": barrier, "put": e.put, "wide": wide, "zero": wide(0), "load": e.load,
-        "store": e.store, "store_some": e.store_some(some), "get_some": e.get_some(some),
+        "keep": keep, "keep_some": keep_some, "get_some": e.get_some(some),
         "get_entry": table.get_some(ENTRY), "share": sharing(target), **operands._asdict(),
     }  # fmt: skip
     exec(_Text(shape, e.size, operands.side_by_side).multiply(), scope)
-    return scope["multiply"]
+    return scope["multiply_tile"]
 
 
 def sharing(target: Target) -> Any:
@@ -124,34 +162,45 @@ def sharing(target: Target) -> Any:
     return share
 
 
-class _Text:
-    """The text of the function, in which each element of a thread has a name."""
+class Text:
+    """The text of such a function, in which each element of a thread has a name; what computes adds the methods."""
 
-    def __init__(self, shape: Shape, size: int, side_by_side: bool) -> None:
-        self.shape, self.size, self.side_by_side = shape, size, side_by_side
-        self.wide = at_once(size)
-        threads, depth = shape.threads, shape.depth
-        self.threads, self.depth = threads, depth
-        self.pitch_a, self.pitch_b = shape.pitches(size)
-        self.half_a = depth * self.pitch_a
-        self.half = self.half_a + depth * self.pitch_b
-        self.n_left, self.n_right = shape.rows * depth // threads, shape.columns * depth // threads
-        if threads % shape.columns or shape.rows * depth % threads or depth % UNROLLED:
-            raise ValueError(f"{shape} divides nothing evenly")
+    half: int
+    """How far the second half of the room lies behind the first one."""
+
+    def __init__(self, threads: int, columns: int, depth: int, side_by_side: bool) -> None:
+        self.threads, self.columns, self.depth, self.side_by_side = threads, columns, depth, side_by_side
+
+    def place(self) -> list[str]:
+        """Where a thread is in the tile, and its sums."""
+        raise NotImplementedError
+
+    def load(self, indent: str, first: str) -> list[str]:
+        """Bring elements of the next terms to registers, with zeros beyond the last term."""
+        raise NotImplementedError
+
+    def put(self, indent: str, half: str) -> list[str]:
+        """Put what was brought into half of the room."""
+        raise NotImplementedError
+
+    def sum(self, indent: str) -> list[str]:
+        """Add the products of the terms that stand in the block's memory."""
+        raise NotImplementedError
+
+    def store(self) -> list[str]:
+        """Write what the sums come to."""
+        raise NotImplementedError
 
     def multiply(self) -> str:
-        rows, columns = range(ROWS_EACH), range(COLUMNS_EACH)
         lines = [
-            "def multiply(s, room, table, top, begin, first, last):",
-            *self._place(),
-            f"    term, line = np.int32(thread() % {self.depth}), np.int32(thread() // {self.depth})",
-            *(f"    s{i}_{j} = zero" for i in rows for j in columns),
+            "def multiply_tile(s, room, table, top, begin, first, last):",
+            *self.place(),
             *self._columns(),
             "    k = first",
             "    if k < last:",
             *self._entries("        ", "k"),
-            *self._load("        ", "k"),
-            *self._put("        ", "np.int32(0)"),
+            *self.load("        ", "k"),
+            *self.put("        ", "np.int32(0)"),
             "        barrier()",
             "    half = np.int32(0)",
             "    while k < last:",
@@ -160,67 +209,82 @@ class _Text:
             "        if following < last:",
             f"            if following & {self.threads - 1} == 0:",
             *self._entries("                ", "following"),
-            *self._load("            ", "following"),
-            *self._sum("        "),
+            *self.load("            ", "following"),
+            *self.sum("        "),
             "        if following < last:",
-            *self._put("            ", "other"),
+            *self.put("            ", "other"),
             "        barrier()",
             "        k, half = following, other",
-            *self._store(),
+            *self.store(),
         ]
         return "\n".join(lines) + "\n"
-
-    def _place(self) -> list[str]:
-        """Where a thread is in the tile. Those of a warp are near each other in both directions, and read less so."""
-        across = min(LANES_ACROSS, self.shape.across)
-        warps = self.shape.across // across
-        return [
-            f"    warp, lane = thread() // {WARP}, thread() % {WARP}",
-            f"    down = np.int32(warp // {warps} * {WARP // across} + lane // {across})",
-            f"    across = np.int32(warp % {warps} * {across} + lane % {across})",
-        ]
 
     def _columns(self) -> list[str]:
         """What threads know of the columns that they bring."""
         if self.side_by_side:
-            return [f"    mine = column(s, np.int32(begin + thread() % {self.shape.columns}))"]
+            return [f"    mine = column(s, np.int32(begin + thread() % {self.columns}))"]
         return [
-            f"    if thread() < {self.shape.columns}:",
+            f"    if thread() < {self.columns}:",
             f"        share(table, {self.threads} + thread(), column(s, np.int32(begin + thread())))",
         ]
 
     def _entries(self, indent: str, first: str) -> list[str]:
         """Each thread finds the entry of a term."""
         number = f"np.int32(({first} & {-self.threads}) + thread())"
-        return [f"{indent}share(table, thread(), entry(s, {number}))", f"{indent}barrier()"]
+        return [f"{indent}share(table, thread(), entry(s, {number}, last))", f"{indent}barrier()"]
 
-    def _load(self, indent: str, first: str) -> list[str]:
-        """Bring elements of the next terms to registers, with zeros beyond the last term."""
+
+class _Text(Text):
+    """That of a thread with a few rows and columns."""
+
+    def __init__(self, shape: Shape, size: int, side_by_side: bool) -> None:
+        super().__init__(shape.threads, shape.columns, shape.depth, side_by_side)
+        self.shape, self.size = shape, size
+        self.wide = at_once(size)
+        threads, depth = shape.threads, shape.depth
+        self.pitch_a, self.pitch_b = shape.pitches(size)
+        self.half_a = depth * self.pitch_a
+        self.half = self.half_a + depth * self.pitch_b
+        self.n_left, self.n_right = shape.rows * depth // threads, shape.columns * depth // threads
+        if threads % shape.columns or shape.rows * depth % threads or depth % UNROLLED:
+            raise ValueError(f"{shape} divides nothing evenly")
+
+    def place(self) -> list[str]:
+        """As above. Threads of a warp are near each other in both directions, and read less so."""
+        across = min(LANES_ACROSS, self.shape.across)
+        warps = self.shape.across // across
+        return [
+            f"    warp, lane = thread() // {WARP}, thread() % {WARP}",
+            f"    down = np.int32(warp // {warps} * {WARP // across} + lane // {across})",
+            f"    across = np.int32(warp % {warps} * {across} + lane % {across})",
+            f"    term, line = np.int32(thread() % {self.depth}), np.int32(thread() // {self.depth})",
+            *(f"    s{i}_{j} = zero" for i in range(ROWS_EACH) for j in range(COLUMNS_EACH)),
+        ]
+
+    def load(self, indent: str, first: str) -> list[str]:
         step, threads = self.threads // self.depth, self.threads
         lines = [
             f"at = np.int32({first} & {threads - 1})",
             f"found = get_entry(table, np.int32((at + term) * {ENTRY}))",
-            f"there = np.int32({first} + term) < last",
         ]
         for r in range(self.n_left):
-            lines.append(f"a{r} = left(s, found, np.int32(top + line + {r * step}), there)")
+            lines.append(f"a{r} = left(s, found, np.int32(top + line + {r * step}))")
         for r in range(self.n_right):
             if self.side_by_side:
                 beyond = r * (threads // self.shape.columns)
                 lines += [
                     f"own = np.int32(thread() // {self.shape.columns} + {beyond})",
                     f"found = get_entry(table, np.int32((at + own) * {ENTRY}))",
-                    f"b{r} = right(s, found, mine, np.int32({first} + own) < last)",
+                    f"b{r} = right(s, found, mine)",
                 ]
             else:
                 lines += [
                     f"mine = get_entry(table, np.int32(({threads + r * step} + line) * {ENTRY}))",
-                    f"b{r} = right(s, found, mine, there)",
+                    f"b{r} = right(s, found, mine)",
                 ]
         return [indent + line for line in lines]
 
-    def _put(self, indent: str, half: str) -> list[str]:
-        """Put what was brought into half of the room."""
+    def put(self, indent: str, half: str) -> list[str]:
         step, lines = self.threads // self.depth, []
         for r in range(self.n_left):
             lines.append(f"put(room, {half} + term * {self.pitch_a} + line + {r * step}, a{r})")
@@ -236,18 +300,17 @@ class _Text:
         """The groups of rows or columns that a thread reads at once: the first of each, and where that is in a tile."""
         return [(first, f"{first * threads} + {place} * {self.wide}") for first in range(0, each, self.wide)]
 
-    def _rows(self) -> list[tuple[int, str]]:
+    def _down(self) -> list[tuple[int, str]]:
         return self._groups(ROWS_EACH, self.shape.down, "down")
 
-    def _columns_of(self) -> list[tuple[int, str]]:
+    def _across(self) -> list[tuple[int, str]]:
         return self._groups(COLUMNS_EACH, self.shape.across, "across")
 
-    def _sum(self, indent: str) -> list[str]:
-        """Add the products of the terms that stand in the block's memory."""
+    def sum(self, indent: str) -> list[str]:
         lines = ["d = np.int32(0)", f"while d < {self.depth}:"]
         for u in range(UNROLLED):
             for name, groups, half, pitch in (
-                ("x", self._rows(), 0, self.pitch_a), ("y", self._columns_of(), self.half_a, self.pitch_b),
+                ("x", self._down(), 0, self.pitch_a), ("y", self._across(), self.half_a, self.pitch_b),
             ):  # fmt: skip
                 for first, place in groups:
                     names = ", ".join(f"{name}{first + k}" for k in range(self.wide))
@@ -262,10 +325,9 @@ class _Text:
         lines.append(f"    d = np.int32(d + {UNROLLED})")
         return [indent + line for line in lines]
 
-    def _store(self) -> list[str]:
-        """Write what the sums come to."""
+    def store(self) -> list[str]:
         lines = []
-        for first, place in self._rows():
+        for first, place in self._down():
             for k in range(self.wide):
                 i = first + k
                 lines += [
@@ -274,13 +336,13 @@ class _Text:
                     f"        bias = wide(load(s.bias, r{i}))",
                     *(f"        s{i}_{j} += bias" for j in range(COLUMNS_EACH)),
                 ]
-        for first, place in self._columns_of():
+        for first, place in self._across():
             lines += ["    if s.whole:", f"        to = result(s, np.int32(begin + {place}))"]
             for i in range(ROWS_EACH):
                 values = ", ".join(f"s{i}_{first + k}" for k in range(self.wide))
                 lines += [
                     f"        if to >= 0 and r{i} < s.rows:",
-                    f"            store_some(s.target + {self.size} * (to + r{i} * s.apart), ({values}))",
+                    f"            keep_some(s, to + r{i} * s.apart, ({values}))",
                 ]
             lines.append("    else:")
             for k in range(self.wide):
@@ -288,6 +350,6 @@ class _Text:
                 for i in range(ROWS_EACH):
                     lines += [
                         f"        if to >= 0 and r{i} < s.rows:",
-                        f"            store(s.target, to + r{i} * s.apart, s{i}_{first + k})",
+                        f"            keep(s, to + r{i} * s.apart, s{i}_{first + k})",
                     ]
         return lines

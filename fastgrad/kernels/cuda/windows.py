@@ -107,17 +107,36 @@ def _further(left, each, stride):
 
 
 def meeting(element: Element) -> Any:
-    """``meet(start, offset, row, column, s, there)``: an element of the plane so far behind an address, if it is there
-    and inside, or else zero. `s` has the axes.
-    """
+    """``meet(s, place, tap)``: what a place, by `placed`, meets by a tap, by `reaching`, or else zero."""
     load_where = element.load_where
 
-    def meet(start, offset, row, column, s, there):
+    def meet(s, place, tap):
+        row, column = np.int32(place[1] + tap[1]), np.int32(place[2] + tap[2])
         inside = (np.uint32(row) < np.uint32(s.down.size)) & (np.uint32(column) < np.uint32(s.across.size))
-        at = np.int32(offset + np.int32(row * s.across.size) + column)
-        return load_where(start, at, inside & there)
+        return load_where(place[0], np.int32(place[3] + tap[0]), inside)
 
     return meet
+
+
+def first_of(s, i, j, there):
+    """The row and column that the first tap of a place meets. A place that is not there meets nothing."""
+    row = np.int32(s.down.begin + np.int32(i * s.down.step)) if there else NOWHERE
+    return row, np.int32(s.across.begin + np.int32(j * s.across.step))
+
+
+def placed(s, start, row, column):
+    """A place of the image that begins at an address: that, what the first tap meets, and how far behind it is."""
+    return start, row, column, np.int32(np.int32(row * s.across.size) + column)
+
+
+def reaching(s, channel, k, l, there):
+    """Of a tap: how much further it is than the first one of the first channel, in all, down and across.
+
+    One that is not there meets nothing.
+    """
+    down, across = np.int32(k * s.down.reach), np.int32(l * s.across.reach)
+    further = np.int32(np.int32(channel * s.plane) + np.int32(np.int32(down * s.across.size) + across))
+    return further, down, across if there else NOWHERE
 
 
 def places_of(down, across):

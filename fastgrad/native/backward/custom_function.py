@@ -28,6 +28,7 @@ from fastgrad.native.base.modes import enter, is_watched, put_back
 from fastgrad.native.base.pyapi import (
     none,
     py_decref,
+    py_err_clear,
     py_get_attribute,
     py_incref,
     py_tuple_item,
@@ -100,11 +101,29 @@ MOST_OUTPUTS = 1 << 32
 # --- the call --------------------------------------------------------------------------------------------------
 
 
+@native_once
+def only_launches(function):
+    """Whether a custom function is one of the library's that do nothing but launch: a tape then records launches."""
+    says = py_get_attribute(function, runtime().only_launches_name)
+    if says == 0:
+        py_err_clear()
+        return False
+    py_decref(says)
+    return says != none()
+
+
+@native
+def note_function(function):
+    """Note on a tape that records that Python is called for a custom function, if it does more than launch."""
+    if runtime().tape != 0 and not only_launches(function):
+        note_python()
+
+
 @native
 def function_begin(kind, function, args):
     """The object of a new node, of type `kind`, for a call of `function` with a tuple of arguments."""
     enter()
-    note_python()
+    note_function(function)
     rt = runtime()
     n = py_tuple_size(args)
     n_in = 0
@@ -246,7 +265,7 @@ def function_finish(handle, args, result):
 @native
 def function_apply(kind, function, forward, args):
     """Call ``forward(ctx, *args)`` with gradients off and record it: the outputs, zero with an exception set."""
-    if runtime().tape != 0 and records_hooks():
+    if runtime().tape != 0 and records_hooks() and not only_launches(function):
         return call_python(runtime().record_function, 2, function, args)
     if is_watched():
         token = begin_event(CUSTOM_EVENT, 0, kind)
@@ -477,9 +496,10 @@ def apply_function(handle, grads, n_grads, results):
     """Call `backward` of a custom function with gradients; its results as handles. OK or a failure."""
     n = node(handle)
     o = n.pyobj
-    if node_object(o).function != runtime().segment_function:
-        note_python()
-    backward = py_get_attribute(node_object(o).function, runtime().backward_name)
+    function = node_object(o).function
+    if function != runtime().segment_function:
+        note_function(function)
+    backward = py_get_attribute(function, runtime().backward_name)
     if backward == 0:
         return RAISED
     values = py_tuple_new(n_grads + 1)

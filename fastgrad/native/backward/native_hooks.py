@@ -46,6 +46,7 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
 )
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.python_types import (
     CHANGES,
     LEAF_HAS_NO_GRAD,
@@ -73,7 +74,6 @@ from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import copy_as, copy_into
 from fastgrad.native.launch.promotion import is_half
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.memory.tapes import keep_for_tape, recording
 from fastgrad.native.objects.failures import tell

@@ -7,7 +7,7 @@ Everything lies in the task, so that Python may run ops, start another pass or r
 from __future__ import annotations
 
 from fastgrad.native.backward.custom_function import apply_function
-from fastgrad.native.backward.derivatives import any_defined, apply
+from fastgrad.native.backward.derivatives import any_defined, apply, is_recorded_here
 from fastgrad.native.backward.gradients import accumulate, add_gradient, fit, fit_leaf, write_retained
 from fastgrad.native.backward.hook_calls import (
     fire_post_accumulate,
@@ -53,6 +53,7 @@ from fastgrad.native.contracts.flags import (
     GRAD_ENABLED,
     IN_VIEW,
     KEEP_GRAPH,
+    KEEPS_LATE,
     PACKED,
     PASS_THROUGH,
     POST_ACCUMULATE,
@@ -206,13 +207,14 @@ def arrive(t):
     captures, pre-hooks.
     """
     n = node(t.node)
-    if n.retains != 0:
+    left_out = t.flags & FILTERED != 0 and slot_at(t, t.slot).needed == 0
+    if n.retains != 0 and calls_hooks(t, n) and (left_out or not n.flags & KEEPS_LATE):
         status = write_retained(n, words(t.grads))
         if failed(status):
             return status
     if slot_at(t, t.slot).capture != 0:
         write_captures(t)
-    if t.flags & FILTERED and slot_at(t, t.slot).needed == 0:
+    if left_out:
         release_grads(t)
         return SKIP
     if n.flags & PRE_HOOKS and calls_hooks(t, n):
@@ -328,9 +330,22 @@ def leave(t):
     return status
 
 
+@native_once
+def run_recorded(t, n):
+    """Run the derivative of the current node so that what it computes is recorded; a status.
+
+    See Note [Recorded derivatives] in `backward.derivatives`.
+    """
+    here = is_recorded_here(t, n)
+    enter_pass(t)
+    if failed(here):
+        return here
+    return run_derivative(t, n) if here else apply_rules(t)
+
+
 @native
-def run_recorded(t):
-    """Let Python apply the rules of the current node on tensors, so that what they compute is recorded; a status."""
+def apply_rules(t):
+    """Let Python apply the rules of the current node on tensors; a status."""
     rt = runtime()
     o = wrap_node(t.node)
     number = py_integer(t.id)
@@ -365,7 +380,7 @@ def run_node(t):
     if n.flags & PASS_THROUGH:
         return pass_through(t)
     if t.flags & CREATE_GRAPH and not n.flags & PYTHON_APPLY:
-        return run_recorded(t)
+        return run_recorded(t, n)
     return run_derivative(t, n)
 
 

@@ -19,6 +19,7 @@ from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import Lowered, collect, link
 from fastgrad.native.build import processors
 from fastgrad.native.build.incremental import machine_codes
+from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.build.machine_code import (
     EXPORTED,
     IN_PARTS,
@@ -64,6 +65,7 @@ class UndefinedError(RuntimeError):
     """A unit refers to a function that it is not to refer to, which is the argument."""
 
 
+@Uninterrupted()
 @_collector_off()
 def compile_unit(
     name: str,

@@ -18,6 +18,7 @@ import numpy as np
 
 from fastgrad import flags
 from fastgrad.native.build import cache
+from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.entry_table import ENTRIES
 from fastgrad.native.contracts.limits import MAX_KERNELS, N_DEVICES, N_DTYPES, N_LAYOUTS
@@ -30,7 +31,7 @@ _keep: list[Any] = []  # definitions that CPython refers to
 
 def load_object(*codes: bytes) -> Callable[[str], int]:
     """Load object files, which may refer to each other; returns the function that gives the address of a symbol."""
-    with cache.COMPILING:
+    with cache.COMPILING, Uninterrupted():
         engine = _new_engine()
         for code in codes:
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))

@@ -7,29 +7,48 @@ itself is the buffer of parameters that the driver copies.
 from __future__ import annotations
 
 from fastgrad.native.contracts.frame import REPORT
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 from fastgrad.native.contracts.record import Part
 
 # --- kernels ---------------------------------------------------------------------------------------------------
 
 CUDA_KERNEL = Part(
-    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, steps=1, more=1,
+    "cuda_kernel", kind=1, function=1, n_words=1, items=1, per_block=1, threads=1, steps=1, more=1, moved=1, turns=1,
 )  # fmt: skip
 """What stands behind a cell of the kernel table: how it is launched, the driver's handle, the words that are its
 parameters; `items`, up to six factors of one byte each from the lowest on, whose product is the number of work
 items: the place of a field plus one, with `TILED_FACTOR` if it counts by tiles, or a number with
 `contracts.frame.CONSTANT_FACTOR`; how many items a block takes, and its threads. Of a stepped launch the place of the
-field that says how many steps there are, and how many there are besides."""
+field that says how many steps there are, and how many there are besides. Of one over many frames how many addresses
+each of them has, and the turns that it takes besides its work."""
 TILED_FACTOR, TILE = 0x40, 32
 """The mark of a field that counts by tiles of so many, of which the last one may be in part empty."""
 
 # Kinds of launches. Divided: behind the words of a strided frame follow `DIVISORS` divisors, and the items are its
 # elements. Stepped: the kernel is launched once for each step, whose number stands behind the words of the frame; all
-# blocks of a step are done before the next one begins. The others are calls of the driver or of cuBLAS, and no kernels.
-PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT, STEPPED, PEER = range(8)
+# blocks of a step are done before the next one begins. Over many: see `MANY_HEAD`. The others are calls of the driver
+# or of cuBLAS, and no kernels.
+PLAIN, DIVIDED, UPLOAD, DOWNLOAD, ZEROED, PRODUCT, STEPPED, PEER, MANY = range(9)
+
+MANY_HEAD = Part("cuda_many", n_frames=1, chunk=1, before=1)
+"""What stands behind the words of the first frame in the parameters of a kernel over many frames (`GROUP` in
+`contracts.frames.multi_tensor`), which differ in their sizes and addresses alone: how many there are, of how many
+elements a block takes a *chunk*, and how many chunks earlier launches of the same call have had. Then follows for each
+frame how many chunks those up to its own have, its size and its addresses. A frame has at least one chunk. In place of
+the length of a chunk stands the turn that a launch takes before or after its work."""
+MANY_PARAMETERS = 512
+"""Words of the parameters of such a kernel: as many as every GPU takes."""
+MOST_CHUNKS = 1584
+"""Chunks that the elements of a call are divided into, besides one for each frame: twelve for each of the
+multiprocessors of a large GPU."""
+COUNTS_BEFORE, SUMS_AFTER = 1, 2
+"""Turns, as bits: one block counts the steps of all frames, where several blocks of a frame would read the number that
+one of them counts; one block puts together what the blocks have found, which stands in room of the call's."""
+COUNTING_TURN, SUMMING_TURN = 0, -1
+"""In place of the length of a chunk."""
 
 DIVISOR_SHIFT = 32
-DIVISORS = MAX_DIMS
+DIVISORS = FRAME_DIMS
 """Division of a number below 2**31 by a size d is ``(umulhi32(n, m) + n) >> s`` with ``m`` in the low 32 bits of a
 divisor and ``s`` above them (Granlund and Montgomery, 1994): ``s = ceil(log2(d))`` and
 ``m = 2**32 (2**s - d) / d + 1``."""
@@ -118,7 +137,7 @@ GPU = Part(
     blocks=1, n_blocks=1, cap_blocks=1, statistics=STATISTICS.words,
     batched_gemm=1, blas=1, workspace=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
     graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1,
-    late=1, n_late=1, late_tables=1, graph_table=1, graph_notes=1, graph_drawings=1,
+    late=1, n_late=1, late_tables=1, graph_table=1, graph_notes=1, graph_drawings=1, spare=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
@@ -128,7 +147,7 @@ that may be reserved, or 0. `blas`: cuBLAS's handle, `workspace` where it has it
 its handle; `graph_workspace`: that of the graph under way. `dropped`: graphs to be destroyed; `ending`: the interpreter
 ends, and the driver is not called for them. `late`: a table of `LATE`, of which `n_late` were taken by now;
 `late_tables`: those of graphs; `graph_table`: that of the graph under way, or 0, of which `graph_notes` are taken;
-`graph_drawings`: its first `DRAWING`."""
+`graph_drawings`: its first `DRAWING`. `spare`: records of blocks that are none any more, for new ones."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done

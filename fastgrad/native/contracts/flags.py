@@ -36,6 +36,7 @@ QUEUED = 64  # the node waits on the list of the dead
 IN_VIEW = 256  # the node of a change of a view: as in PyTorch it does not run for an undefined gradient
 PASS_THROUGH = 512  # a boundary: gradients go through it as they are
 PACKED = 128  # saved-tensor hooks hold some of what it saved
+KEEPS_LATE = 1024  # what computes its derivative writes kept gradients: it knows of more than what comes
 
 # What the node of a custom function notes of each argument of the call.
 NO_TENSOR, A_TENSOR, NEEDS_GRAD = 0, 1, 3
@@ -46,9 +47,7 @@ CREATE_GRAPH = 2
 FILTERED = 4  # only what leads to the requested captures runs
 ACCUMULATE = 8  # backward(): gradients of leaves are accumulated
 CHECK_NAN = 16  # no node may give NaN
-REHEARSAL = (
-    32  # a pass for a recording, whose results mean nothing: no hook runs, nor does it matter what changed
-)
+REHEARSAL = 32  # a pass for a recording, whose results mean nothing: it ends at what it captures, hooks there included
 COMPILED = 64  # the pass follows a plan
 
 # Modes of a thread.

@@ -138,6 +138,8 @@ EXTENTS = Integers("extents", "eps", "n", "groups", "c", "s")  # of rows as norm
 CREATED = Integers("created", "dtype", "device", "which", "a", "b")  # then `LISTED`: sizes
 """A new tensor: of the number `a` (an int, a float as its bits, or a bool, as `which` says), from `a` on in steps of
 `b`, or up to `b` (as `which` says), or of random numbers of the kind `which` with the numbers `a` and `b`."""
+UNSET = 3
+"""In place of what sort of number `a` is: the elements are not set."""
 PLACES = Integers("places", "by_rows")
 INTEGERS = (
     ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, UNFOLDED, NARROWED, DIAGONAL, LISTED,

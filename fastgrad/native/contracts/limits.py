@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-MAX_DIMS = 8
+MAX_DIMS = 16
 """Largest number of dimensions of a tensor."""
+
+FRAME_DIMS = 8
+"""Dimensions that the frame of a kernel with strides has room for, once neighbours are merged: see Note [Pieces of a
+launch] in `launch.strided`."""
 
 MAX_INPUTS = 5
 """Largest number of tensor inputs of an op with elementwise kernels (other ops take any number)."""
 
 N_DTYPES = 16  # width of the kernel table, a power of two
 N_DEVICES = 16
+HOST = 0
+"""The column of the kernel table for the device that compiled code runs on."""
 FIRST_GPU, MAX_GPUS = 8, 8
 """The columns of the kernel table for GPUs."""
+META = 7
+"""The column of the meta device, whose tensors have no elements."""
+NOWHERE = 1 << 61
+"""In place of the functions of a device without memory: see Note [Nowhere] in `memory.devices`."""
 N_LAYOUTS = 4
 MAX_KERNELS = 1024
 MAX_OPS = 1024

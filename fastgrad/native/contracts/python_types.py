@@ -127,6 +127,8 @@ before `forward`, and backward; the arguments; the result; what backward hooks n
 inputs crossed; which hooks want keyword arguments; which hooks run, and the last one that began."""
 
 KEY_WORDS, KEY_TENSORS, KEY_NAMES = 160, 24, 32
+N_CONSTANT_TYPES = 4
+"""How many classes of arguments never change, and have one object for each value: a key tells them apart by that."""
 PLANNED_CALL = Part(
     "planned_call", n_words=1, n_tensors=1, n_names=1, hash=1,
     handles=KEY_TENSORS, tensors=KEY_TENSORS, places=KEY_TENSORS, names=KEY_NAMES, key=KEY_WORDS,
@@ -136,7 +138,7 @@ the key, and what the key tells apart by identity."""
 # The words of the steps of a plan, before the steps and of each step; see Note [Plans].
 PLAN_HEAD = Part("plan_head", n_steps=1, n_results=1, kind=1)
 PLAN_STEP = Part("plan_step", op=1, n=1, n_outs=1, n_ints=1)
-A_TENSOR_RESULT, A_TUPLE_RESULT, A_NAMED_RESULT = range(3)
+A_TENSOR_RESULT, A_TUPLE_RESULT, A_NAMED_RESULT, NO_RESULT = range(4)
 NO_OPERAND, A_VALUE, A_NUMBER = range(3)
 """What an operand of a step is, the first of its two words: nothing, a tensor by its number, or a number of Python's,
 with its kind (an int, a float or a bool) added; the second word is the value, or its bits."""

@@ -27,9 +27,9 @@ from fastgrad.native.contracts.limits import (
     SPLIT_WORDS,
 )
 from fastgrad.native.contracts.pass_plans import PLAN_BUCKETS, PLAN_GUESSES
-from fastgrad.native.contracts.python_types import MODULE_NAMES
+from fastgrad.native.contracts.python_types import MODULE_NAMES, N_CONSTANT_TYPES
 from fastgrad.native.contracts.record import Part, Record
-from fastgrad.native.contracts.status import NOTED_WORDS
+from fastgrad.native.contracts.status import ERROR_WORDS, NOTED_WORDS
 
 # Every reference-counted record starts alike: compiled code frees them by one loop.
 _HEADER = {"magic": 1, "generation": 1, "refs": 1, "link": 1, "mark": 1}
@@ -70,6 +70,7 @@ OPINFO = Record(
     grad_kind=RULES, grad=RULES, save=RULES, reads=RULES, order=1, saved_order=1,
     numbered=1, reflected=1, prepared=1, least=1, most=1, optional=1, n_ints=1, more_ints=1, integers=1,
     joint=1, joint_wanted=1, places=1, needed=1, written=1, single=1, statistics=1,
+    recorded=RULES, takes_numbers=RULES, together=RULES,
 )  # fmt: skip
 """What a call may bring: `least` to `most` operands, of which those with a bit in `optional` may be None; `n_ints`
 integers, or at least as many if `more_ints`. What these have to be: see Note [Integers of a call].
@@ -77,13 +78,18 @@ integers, or at least as many if `more_ints`. What these have to be: see Note [I
 with a bit in `joint_wanted` are wanted it is called, and what else their derivatives are does not count.
 Of an op over groups of tensors: the number of places in a group; masks with a bit for each place: a group must have the
 tensor, the kernel writes it, it is a single number of any floating dtype. `statistics`: operands that are
-float32 beside halves."""
+float32 beside halves. `recorded`: the program of a derivative in a pass that is recorded itself, 0 as long as nobody
+has asked for it, `BY_PYTHON` if there is none; `takes_numbers`: a mask of the saved places in which it takes a number
+of the call as it does a tensor; `together`: words that say which op records the gradients of some inputs, see
+`Op.recorded_by`: its number, how many places it reads and these, how many results it takes and these, inputs by their
+numbers and places as negative numbers less one."""
+BY_PYTHON = -1
 TAPE = Record(
     "tape", **_HEADER, words=1, n_words=1, cap_words=1, n_launches=1, kept=1, n_kept=1, cap_kept=1,
     thread=1, device=1, hooks=1, paused=1, replaying=1, pieces=1, n_pieces=1, cap_pieces=1,
     seeds=N_DEVICES, firsts=N_DEVICES, ends=N_DEVICES, seeds_now=N_DEVICES, firsts_now=N_DEVICES,
     reads=1, values=1, n_values=1, python_calls=1, passes=1, follows=1, program=1, n_program=1, n_entries=1, n_joined=1,
-    joined_end=1, joined_cell=1, joined_stamp=1,
+    joined_end=1, joined_cell=1, joined_stamp=1, devices=1, moved=1, streams=N_DEVICES,
 )  # fmt: skip
 """`thread`: whose launches it records. `device`: the one whose launches it records without running them; 0 for a tape
 that records all that runs. `hooks`: whether a replay calls hooks again; `paused`: one runs. `replaying`: how many
@@ -94,19 +100,26 @@ where the default generator of each device stood when the capture began, and its
 replay calls again; `passes`: how many backward passes began. `follows`: a replay takes no
 random numbers, but draws those of another tape's call again. `program`: what binds it to tensors that are not those of
 the capture, see Note [Bound tapes] in `memory.bindings`. `n_entries`: launches and calls of hooks that stand on it;
-`n_joined`: the last number of joined ones, which end at the word `joined_end`, are of a cell and have got a stamp."""
+`n_joined`: the last number of joined ones, which end at the word `joined_end`, are of a cell and have got a stamp.
+`devices`: bits of those that make graphs of what a bound tape does, of which `streams` are those that it runs on;
+`moved`: launches have been found to move, see Note [What moves] in `memory.bindings`."""
 REGION_GIVEN, REGION_OWN, REGION_FRESH = range(3)
 """Memory of a bound tape: that of tensors that a call brings, its own, and what a call may have to make anew, as
 somebody holds what the last one wrote there."""
-REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1, last=1)
+REGION = Part("region", kind=1, nbytes=1, first=1, n_links=1, base=1, storage=1, last=1, device=1)
 """`base`: the address that the frames have; the links from the `first` one on say where. The storage is held, of memory
 that calls bring during the call alone; `last` is that of the last call that fitted. In a program that is not bound yet,
-`storage` says where in one piece of memory for all such regions one of the tape's own begins, in bytes, or
-`NOT_MOVED`."""
+`storage` says where in one piece of memory for all such regions of a device one of the tape's own begins, in bytes, or
+`NOT_MOVED`. `device`: whose memory it is."""
 NOT_MOVED = -1
-LAID = Part("laid", region=1, offset=1, dtype=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
-"""How a tensor lies in a region: bytes from its beginning, sizes and strides. Of a tensor that no launch touches, the
-region is -1."""
+LAID = Part("laid", region=1, offset=1, dtype=1, device=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
+"""How a tensor lies in a region: bytes from its beginning, the device of both, sizes and strides. Of a tensor that no
+launch touches, the region is -1."""
+OWN_HOLE, ALIAS_HOLE, PLAIN_HOLE, INPUT_HOLE, LEAF_HOLE = range(5)
+"""How a call of Python in a replay gets a tensor: memory that it may change in place, memory that others see, either of
+which it may keep; memory that nothing overwrites, or that behind a boundary of the graph; a leaf, with the gradient
+that it has by then."""
+MOST_HOLES, MOST_ARGUMENTS = 16, 4
 BOUND = Part("bound", flags=1, history=1, n_writes=1, grad=1, lies=LAID.words, grad_lies=LAID.words)
 """What a tensor has to be that a call brings, how often its memory is changed, and whether it has a gradient."""
 RESULT_OUT, RESULT_GRAD, RESULT_NO_GRAD, RESULT_VALUE = range(4)
@@ -138,11 +151,14 @@ VALUE_WORDS = 2  # of the frame of such an entry: the address of the value, and 
 PIECE = Part("piece", start=1, end=1, device=1, graph=1)
 """Launches of a tape from one byte to another, which become a graph of a device's, or are launched one by one where
 that is the host; the graph is 0 before it was made."""
-LAUNCHED = Part("launched", n_words=1, cell=1, work=1, drew=1, code=1, reason=1, dim=1, last=1, joined=1)
+LAUNCHED = Part(
+    "launched", n_words=1, cell=1, work=1, drew=1, code=1, reason=1, dim=1, last=1, joined=1, moves=1
+)
 """A launch on a tape: how many words its frame has, the cell of the kernel table, its work, whether it got blocks of
 its device's default generator, the number of the code that runs in place of what stands in the cell, 0 for that; what a
 `NOTE` of it says, the reason 0 where it has none; a number that it shares with neighbours which run with it as one
-launch, or 0; then the frame."""
+launch, or 0; whether it works on memory, or by numbers, that may be others at each call of a bound tape; then the
+frame."""
 FUSED_LAUNCH = -1
 """In place of the number of a launch, in an edition of a tape: see Note [Editions] in `memory.tapes`."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
@@ -163,20 +179,21 @@ one launch of many, with a `GRAPHING`. They find `state` there."""
 ALLOCATION = Part("allocation", nbytes=1, address=1, state=1)
 """A wish for memory, and the address that the device answers with: 0 if there is none, or minus a number of the
 device's for what went wrong."""
-LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1, note=1)
+LAUNCHING = Part("launching", kernel=1, frame=1, n_words=1, state=1, status=1, note=1, count=1, pitch=1)
 """A launch of a device that launches itself: what stands in the cell of the kernel table, the frame and how many of its
 words there are; then what the device answers: 0, or a number of its own for what went wrong. `note`: the address of a
-`NOTE`, or 0."""
+`NOTE`, or 0. `count`: how many frames there are, which begin `pitch` bytes from each other."""
 NOTE = Part("note", place=1, reason=1, kernel=1, dim=1, last=1)
 """That a kernel reports, and nobody waits for that: the device writes to the `place` of its frame where it reports to,
 looks there whenever something waits for the device, and says then what is wrong by the other words."""
 GRAPHING = Part(
     "graphing", step=1, graph=1, launching=1, notes=1, draws=1, seed=1, moved=1, state=1, status=1
 )
-GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP = range(5)
+GRAPH_BEGIN, GRAPH_ADD, GRAPH_END, GRAPH_RUN, GRAPH_DROP, GRAPH_STREAM = range(6)
 """Graphs of a device: `GRAPH_BEGIN`, with the number of launches that have notes, `GRAPH_ADD` for each launch, a
 `LAUNCHING` by its address, and `GRAPH_END`, which answers with the graph and must follow, whatever went wrong; then
-`GRAPH_RUN` and `GRAPH_DROP`. `draws` says of a launch that other random numbers are drawn at each run: which word of
+`GRAPH_RUN` and `GRAPH_DROP`. `GRAPH_STREAM` answers, in place of a graph, with the stream that launches of the calling
+thread go to. `draws` says of a launch that other random numbers are drawn at each run: which word of
 its frame is the seed, counted from one, with the offset behind it; a run sets them to `seed`, and to the offset of the
 frame plus `moved`. `status` is as that of
 a launch, or `GRAPH_STALE`: the graph cannot run here, and has to be made again."""
@@ -189,23 +206,23 @@ RUNTIME = Record(
     free=8, live=8, quarantine=8, quarantine_tail=8, quarantine_n=8,
     live_bytes=1, peak_bytes=1, cached_bytes=1, limit_bytes=1,
     seq=1, task_id=1, current_task=1, thread=1, mode=1, settings=N_SETTINGS, modes=1, n_modes=1, cap_modes=1,
-    error_reason=1, error=24, failed_call=NOTED_WORDS, report=REPORT.words, overruns=1, dead=1, draining=1,
+    error_reason=1, error=ERROR_WORDS, failed_call=NOTED_WORDS, report=REPORT.words, overruns=1, dead=1, draining=1,
     pool=1, n_threads=1, part_work=1, divided=1, splits=MAX_KERNELS * N_LAYOUTS, split_words=SPLIT_WORDS,
     n_flights=1, uncounted=1, waiters=1, waiting=1, flights=N_FLIGHTS * FLIGHT.words, places=N_PLACES,
     resolve=1, op_failed=1, entry_failed=1, wrong_argument=1,
     context_base=1, type_error=1, runtime_error=1, system_error=1, operator_fallback=1,
     tensor_type=1, tensor_base=1, node_base=1, make_node_class=1, handle_type=1, hooks_type=1, wrong_kind=1,
-    hooks_name=1, post_accumulate_name=1, backward_name=1,
+    hooks_name=1, post_accumulate_name=1, backward_name=1, only_launches_name=1,
     walk=1, collection=1, promoting=1, shared=1, n_shared=1, cap_shared=1,
     edge_type=1, entering_name=1, decorate_name=1,
     module_base=1, read_attribute=1, module_names=len(MODULE_NAMES), call_hooks=1, hooks_everywhere=1,
     missing_attribute=1, missing_store=1, new_arguments=1, new_crossing=1, enter_crossing=1,
     leave_crossing=1, always_called=1, numpy_array=1, numpy_new=1, numpy_set_base=1,
-    planned_type=1, planned_call=1, make_plan=1, parameter_type=1, size_type=1, dtype_type=1,
+    planned_type=1, planned_call=1, make_plan=1, parameter_type=1, size_type=1, constant_types=N_CONSTANT_TYPES,
     recorder=1, recorder_thread=1, recorder_mode=1, recorder_paused=1, recorder_disturbed=1, recorded_launches=1,
     recorder_frame=1, warnings=1, warn_name=1,
     batched_type=1, apply_batched=1, refuse_batched=1,
-    run_callbacks=1, apply_rules=1, pass_failed=1, explain_failure=1,
+    run_callbacks=1, apply_rules=1, trace_rule=1, pass_failed=1, explain_failure=1,
     check_replacement=1, check_tuple=1, check_post_accumulate=1, check_gradients=1, check_nan=1,
     finish_function=1, save_others=1, pack_saved=1, unpack_saved=1, node_created=1, before_mutation=1,
     compile_passes=1, pass_captures=1, pass_hits=1, n_pass_plans=1, pass_plan_bytes=1, collect_args=1,
@@ -217,9 +234,9 @@ RUNTIME = Record(
     operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,
     cast_op=1, sqrt_op=1, conj_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
-    gather_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
-    gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1,
-    fused_kernel=1, fused_rows_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
+    gather_op=1, index_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
+    gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1, convolutions_in_tf32=1,
+    fused_kernel=1, fused_rows_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES, code_devices=N_CODES,
     zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
     random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
     entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
@@ -242,7 +259,8 @@ from one; the offset follows. `floats`: which words are floats of any value, a b
 launches] in `memory.joined`; `stamp`: the last one that a storage got which a call of such launches writes to.
 `entered`: the thread that runs, zero while there is a profile; `watched`: who wants to know of launches; `noting`:
 whether hooks are measured, other than for a profile; `counting`: whether allocations are limited or counted: see Note
-[Profiles] in `memory.profiles`. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how many parts it
+[Profiles] in `memory.profiles`. `convolutions_in_tf32`: whether GPUs may round what those of float32 multiply to
+TF32. `kernel_ended`, `kernel_parts`: when a large kernel ended, and in how many parts it
 ran."""
 assert SLOT.words == SLOT_WORDS
 RECORDS = (STORAGE, TENSOR, NODE, TASK, SLOT, CAPTURE, OPINFO, TAPE, RUNTIME)

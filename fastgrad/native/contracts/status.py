@@ -51,6 +51,8 @@ class Reason(NamedTuple):
 
 SIZES_WORDS = 1 + MAX_DIMS
 """Words of a fact of kind ``sizes``."""
+ERROR_WORDS = 2 * SIZES_WORDS + 4
+"""Words of the facts of a failure."""
 
 NOTED_OPERANDS, NOTED_INTS = 4, 2 * MAX_DIMS
 OPERAND_WORDS = 1 + SIZES_WORDS
@@ -531,6 +533,8 @@ _TENSORS = ("tensor", "layout", "view", "saved")  # kinds of facts that are hand
 
 def _words(reason: Reason) -> int:
     ends = [fact.word + (SIZES_WORDS if fact.kind == "sizes" else 1) for fact in reason.facts]
+    if max(ends, default=0) > ERROR_WORDS:
+        raise ValueError(f"the facts of {reason.text!r} have {max(ends)} words: more than {ERROR_WORDS}")
     return max(ends, default=0)
 
 

@@ -7,6 +7,7 @@ are changed so belong to the graph that was captured, which is kept for them.
 
 from __future__ import annotations
 
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import (
     address_of,
     c_free,
@@ -20,8 +21,8 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.cuda import DRAWING, NO_ROOM, NODE_PARAMETERS, PLAIN
 from fastgrad.native.contracts.limits import FRAME_WORDS
-from fastgrad.native.cuda.calls import function_at
-from fastgrad.native.cuda.launches import blocks_of, cuda_kernel
+from fastgrad.native.cuda.launches import blocks_of
+from fastgrad.native.cuda.queues import cuda_kernel
 
 drawing, node_parameters = map(caster, (DRAWING, NODE_PARAMETERS))
 capture_info = function_at("qqqqqq")

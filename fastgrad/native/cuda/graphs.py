@@ -15,6 +15,7 @@ at each run: see Note [Drawings] in `cuda.drawings`.
 
 from __future__ import annotations
 
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import (
     address_of,
     c_free,
@@ -44,11 +45,11 @@ from fastgrad.native.contracts.records import (
     GRAPH_DROP,
     GRAPH_END,
     GRAPH_STALE,
+    GRAPH_STREAM,
     GRAPHING,
 )
-from fastgrad.native.cuda.calls import function_at
 from fastgrad.native.cuda.drawings import draw_others, forget_drawings, note_drawing
-from fastgrad.native.cuda.launches import cuda_kernel, enqueue, launching
+from fastgrad.native.cuda.launches import enqueue, launching
 from fastgrad.native.cuda.memory import (
     choice_at,
     choice_of,
@@ -60,6 +61,7 @@ from fastgrad.native.cuda.memory import (
     stream_of,
     synchronize,
 )
+from fastgrad.native.cuda.queues import cuda_kernel
 from fastgrad.native.cuda.reports import (
     LATE_BYTES,
     keep_note,
@@ -247,6 +249,9 @@ def graph(frame):
     """Do a step of `GRAPHING`."""
     r = graphing(frame)
     g = gpu(r.state)
+    if r.step == GRAPH_STREAM:
+        r.graph = stream_of(g)
+        return
     if r.step == GRAPH_DROP:
         drop(g, graph_at(r.graph))
         return

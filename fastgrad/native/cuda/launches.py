@@ -7,6 +7,7 @@ return. What the driver says that went wrong is kept, and no launch follows, unt
 from __future__ import annotations
 
 from fastgrad.native.base import frames
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import (
     address_of,
     caster,
@@ -19,13 +20,11 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.cuda import (
-    BUFFER_KEY,
-    CUDA_KERNEL,
     DIVIDED,
     DIVISOR_SHIFT,
     DIVISORS,
     DOWNLOAD,
-    LAUNCH_PARAMETERS,
+    MANY,
     MOST_ITEMS,
     NO_TIMES,
     PEER,
@@ -33,7 +32,6 @@ from fastgrad.native.contracts.cuda import (
     PRODUCT,
     REPORTED,
     SHORT_FRAME,
-    SIZE_KEY,
     STEPPED,
     TILE,
     TILED_FACTOR,
@@ -44,7 +42,7 @@ from fastgrad.native.contracts.cuda import (
 from fastgrad.native.contracts.frame import CONSTANT_FACTOR, MAX_FACTORS
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from fastgrad.native.contracts.records import LAUNCHING
-from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.many import launch_many
 from fastgrad.native.cuda.memory import (
     choice_at,
     choice_of,
@@ -57,17 +55,16 @@ from fastgrad.native.cuda.memory import (
     synchronize,
 )
 from fastgrad.native.cuda.products import multiply
+from fastgrad.native.cuda.queues import cuda_kernel, launch_blocks
 from fastgrad.native.cuda.reports import forget_reports, look_for_reports, note, report_place
 
-launching, cuda_kernel, launch_parameters = map(caster, (LAUNCHING, CUDA_KERNEL, LAUNCH_PARAMETERS))
-launch_kernel = function_at("qiiiiiiiqqq")
+launching = caster(LAUNCHING)
 copy = function_at("qqqq")
 copy_across = function_at("qqqqqq")
 wait_event = function_at("qqi")
 fill_bytes = function_at("qiqq")
 
 _parameters = stack_words(FRAME_WORDS + DIVISORS)
-SIZE_OFFSET = LAUNCH_PARAMETERS.offset("size")
 
 
 @native_inline
@@ -120,21 +117,7 @@ def with_divisors(frame, n_words, parameters):
 @native_inline
 def put_into_queue(g, stream, k, parameters, n_words, items):
     """Launch a kernel over so many items on a stream; what the driver says."""
-    if items <= 0:
-        return 0
-    blocks = (items + k.per_block - 1) // k.per_block
-    if blocks > MOST_ITEMS:
-        return TOO_MANY_ITEMS
-    extra = launch_parameters(stack_small())
-    extra.buffer_key = BUFFER_KEY
-    extra.buffer = parameters
-    extra.size_key = SIZE_KEY
-    extra.size_place = address_of(extra) + SIZE_OFFSET
-    extra.end = 0
-    extra.size = n_words * 8
-    return launch_kernel(
-        g.cuLaunchKernel, k.function, blocks, 1, 1, k.threads, 1, 1, 0, stream, 0, address_of(extra)
-    )
+    return launch_blocks(g, stream, k, parameters, n_words, (items + k.per_block - 1) // k.per_block)
 
 
 @native_once
@@ -228,6 +211,8 @@ def enqueue(g, stream, blas, c):
         return launch_divided(g, stream, k, c.frame)
     if k.kind == STEPPED:
         return launch_steps(g, stream, k, c.frame)
+    if k.kind == MANY:
+        return launch_many(g, stream, k, c)
     return call_driver(g, stream, blas, k, c.frame)
 
 

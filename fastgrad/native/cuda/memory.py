@@ -15,6 +15,7 @@ theirs are asked when somebody wants memory, and waited for before there is none
 
 from __future__ import annotations
 
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import (
     I64,
     address_of,
@@ -34,7 +35,6 @@ from fastgrad.native.contracts.cuda import (
     ARENA,
     BIN_MAPS,
     BINS,
-    BLOCK,
     CHOICE,
     FINE_BINS,
     GPU,
@@ -51,11 +51,11 @@ from fastgrad.native.contracts.cuda import (
     USE,
 )
 from fastgrad.native.contracts.records import ALLOCATION
-from fastgrad.native.cuda.calls import function_at
+from fastgrad.native.cuda.blocks import block_at, end_block, new_block
 from fastgrad.native.cuda.pools import arena_at, free_pools
 
 allocation = caster(ALLOCATION)
-gpu, block_at, shelf_at, statistics = map(caster, (GPU, BLOCK, SHELF, STATISTICS))
+gpu, shelf_at, statistics = map(caster, (GPU, SHELF, STATISTICS))
 use_at, choice_at = map(caster, (USE, CHOICE))
 this_thread = extern("pthread_self", I64)
 make_current = function_at("q")
@@ -66,7 +66,7 @@ event_create = function_at("qi")
 event_record = function_at("qq")
 event_do = function_at("q")
 
-BLOCK_BYTES, ARENA_BYTES, USE_BYTES, CHOICE_BYTES = (8 * part.words for part in (BLOCK, ARENA, USE, CHOICE))
+ARENA_BYTES, USE_BYTES, CHOICE_BYTES = (8 * part.words for part in (ARENA, USE, CHOICE))
 _FEWEST = 256  # places of the table of blocks
 _MIX = -7046029254386353131  # 2**64 divided by the golden ratio, as an int64
 
@@ -251,19 +251,6 @@ def leave_block(g, address):
 # --- segments --------------------------------------------------------------------------------------------------
 
 
-@native
-def new_block(shelf, address, nbytes):
-    """A block that stands in no bin, or zero without memory of the host's."""
-    room = malloc(BLOCK_BYTES)
-    if room != 0:
-        memset(room, 0, BLOCK_BYTES)
-        b = block_at(room)
-        b.shelf = shelf
-        b.address = address
-        b.nbytes = nbytes
-    return room
-
-
 @native_once
 def segment_size(nbytes):
     """Bytes of the segment from which a block of a size is cut."""
@@ -297,7 +284,7 @@ def new_segment(g, shelf, nbytes):
         address = ask_driver(g, size)
     if address < 0:
         return address
-    b = new_block(shelf, address, size)
+    b = new_block(g, shelf, address, size)
     if b == 0:
         mem_free(g.cuMemFree, address)
         return -OUT_OF_MEMORY
@@ -325,7 +312,7 @@ def give_back_shelf(g, shelf):
                 counts.reserved -= b.nbytes
                 counts.segments -= 1
                 counts.segments_freed += 1
-                c_free(address_of(b))
+                end_block(g, b)
 
 
 @native_once
@@ -400,13 +387,13 @@ def is_done(g, b, wait):
 
 
 @native
-def join(b, other):
+def join(g, b, other):
     """Make one block of two neighbours, of which `other` comes second."""
     b.nbytes += other.nbytes
     b.after = other.after
     if other.after != 0:
         block_at(other.after).before = address_of(b)
-    c_free(address_of(other))
+    end_block(g, other)
 
 
 @native
@@ -416,11 +403,11 @@ def set_free(g, b):
     if b.after != 0 and block_at(b.after).used == 0:
         following = block_at(b.after)
         take_free(following)
-        join(b, following)
+        join(g, b, following)
     if b.before != 0 and block_at(b.before).used == 0:
         preceding = block_at(b.before)
         take_free(preceding)
-        join(preceding, b)
+        join(g, preceding, b)
         b = preceding
     put_free(b)
 
@@ -444,13 +431,13 @@ def settle(g, wait):
 
 
 @native
-def cut(b, nbytes):
+def cut(g, b, nbytes):
     """Cut a block to a size, if what is left is worth it; the rest becomes a free one."""
     left = b.nbytes - nbytes
     small = shelf_at(b.shelf).segment == SMALL_SEGMENT
     if left < UNIT or (not small and left <= SMALL):
         return
-    rest = new_block(b.shelf, b.address + nbytes, left)
+    rest = new_block(g, b.shelf, b.address + nbytes, left)
     if rest == 0:
         return
     r = block_at(rest)
@@ -500,7 +487,7 @@ def take_block(g, arena, wanted):
     if found < 0:
         return found
     b = block_at(found)
-    cut(b, nbytes)
+    cut(g, b, nbytes)
     b.used = 1
     b.wanted = wanted
     enter_block(g, b)

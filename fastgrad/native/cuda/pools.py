@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import caster, native_once
 from fastgrad.native.contracts.cuda import ARENA
-from fastgrad.native.cuda.calls import function_at
 
 arena_at = caster(ARENA)
 wait_for_all = function_at("")

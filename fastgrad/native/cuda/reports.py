@@ -12,6 +12,7 @@ GIL.
 
 from __future__ import annotations
 
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.intrinsics import (
     address_of,
     c_free,
@@ -26,7 +27,6 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.cuda import LATE, LATE_TABLE, N_LATE, REPORTED, SHARED
 from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.records import NOTE
-from fastgrad.native.cuda.calls import function_at
 
 note, late, table_at = map(caster, (NOTE, LATE, LATE_TABLE))
 host_alloc = function_at("qqi")

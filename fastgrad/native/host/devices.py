@@ -126,6 +126,12 @@ def number_of(name: str, which: int | None) -> int:
     return first + here
 
 
+def number_named(text: str) -> int:
+    """The column of a device by a name as `name_of` gives it."""
+    name, _, which = text.partition(":")
+    return number_of(name, int(which) if which else None)
+
+
 def register_device(
     name: str,
     index: int,

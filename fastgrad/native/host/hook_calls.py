@@ -15,14 +15,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt, runtime_set_object
 from fastgrad.native.contracts.flags import COPY_ON_WRITE
-from fastgrad.native.contracts.records import TAPE, TENSOR
+from fastgrad.native.contracts.records import ALIAS_HOLE, LEAF_HOLE, OWN_HOLE, TAPE, TENSOR
+from fastgrad.native.host.call_arguments import Hole, builder, is_like, mapped, parts, quick
+from fastgrad.native.host.call_numbers import Drawn, drawn_since, numbers_now, with_numbers
 
 if TYPE_CHECKING:
     import weakref
@@ -36,6 +37,8 @@ OWN_CAPTURE = 1
 PRESERVED = 1  # the number of the memory format that keeps an order of dimensions
 recorder: weakref.ref[Tape] | None = None
 """The tape that began to record last."""
+with_history: list[Callable[..., Any]] = []
+"""What calls a hook on gradients with a history while a tape records: of `autograd.segment_derivatives`."""
 
 
 class _State(threading.local):
@@ -47,31 +50,53 @@ class _State(threading.local):
         The one whose replay makes calls.
     rehearses : bool
         Whether a pass runs for a recording, whose gradients mean nothing: calls are noted and not made.
+    numbers : tuple of bytes
+        Where the default generators stood when the tape was paused last.
+    parts : dict
+        Passes within other ones that count as those, by their numbers.
     """
+
+    def __init__(self) -> None:
+        self.parts: dict[int, int] = {}
 
     tape: Any = None
     rehearses = False
+    numbers: tuple[bytes, ...] = ()
 
 
 state = _State()
 
 
 def recording_tape() -> Any:
-    """The tape on which calls of the calling thread go, or None."""
+    """The tape on which calls of the calling thread go, or None; none go on one that is not replayed anyway."""
     if rt.capturing() != OWN_CAPTURE or recorder is None:
         return None
     tape = recorder()
-    return tape if tape is not None and tape.calls_hooks else None
+    return tape if tape is not None and tape.calls_hooks and not tape.refused else None
+
+
+def refuse_replays(why: str) -> None:
+    """Note on the tape on which calls of the calling thread go, if there is one, that no replay does what was done."""
+    tape = recording_tape()
+    if tape is not None:
+        tape.refuse(why)
 
 
 @contextlib.contextmanager
 def paused(is_paused: bool = True) -> Iterator[None]:
     """A block of which the tape of the calling thread records nothing; or, within such a block, one that it records."""
     rt.pause(int(is_paused))
+    began = numbers_now()
     try:
         yield
     finally:
         rt.pause(int(not is_paused))
+        if is_paused:
+            state.numbers = began
+        elif began[0] != numbers_now()[0] and recorder is not None and (tape := recorder()) is not None:
+            tape.refuse(
+                "a second run draws other random numbers, while a hook or a custom function is called"
+            )
 
 
 def name_of(function: Any) -> str:
@@ -80,70 +105,6 @@ def name_of(function: Any) -> str:
 
 
 # --- values ----------------------------------------------------------------------------------------------------
-
-
-def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """A value with what is in its tuples, lists and dicts replaced."""
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return kind([mapped(function, item) for item in value])
-    if kind is dict or kind is OrderedDict:
-        return kind([(key, mapped(function, item)) for key, item in value.items()])
-    if isinstance(value, tuple) and hasattr(value, "_make"):
-        return value._make([mapped(function, item) for item in value])
-    return function(value)
-
-
-def parts(value: Any) -> list[Any]:
-    """What is in the tuples, lists and dicts of a value, in order."""
-    found: list[Any] = []
-    mapped(found.append, value)
-    return found
-
-
-class Hole:
-    """Stands for a tensor among the arguments of a call: the number of it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
-def builder(args: Any) -> Callable[[list[Any]], Any]:
-    """What puts tensors in the holes of arguments."""
-    scope: dict[str, Any] = {}
-
-    def text(value: Any) -> str:
-        kind = type(value)
-        if kind is Hole:
-            return f"s[{value.number}]"
-        if kind is tuple:
-            return f"({''.join(text(item) + ', ' for item in value)})"
-        if kind is list:
-            return f"[{', '.join(map(text, value))}]"
-        if kind is dict:
-            return f"{{{', '.join(f'{constant(key)}: {text(item)}' for key, item in value.items())}}}"
-        if kind is OrderedDict:
-            return f"{constant(kind)}([{', '.join(f'({constant(k)}, {text(v)})' for k, v in value.items())}])"
-        if isinstance(value, tuple) and hasattr(value, "_make"):
-            return f"{constant(kind)}._make([{', '.join(map(text, value))}])"
-        return constant(value)
-
-    def constant(value: Any) -> str:
-        name = f"c{len(scope)}"
-        scope[name] = value
-        return name
-
-    return eval(f"lambda s: {text(args)}", scope)  # type: ignore[no-any-return]
-
-
-def is_like(kept: Any, value: Any) -> bool:
-    """Whether a tensor can stand where another one lay."""
-    return (
-        isinstance(value, TensorBase)
-        and rt.sizes(value) == rt.sizes(kept)
-        and rt.field(value, _DTYPE) == rt.field(kept, _DTYPE)
-        and rt.field(value, _DEVICE) == rt.field(kept, _DEVICE)
-    )
 
 
 def is_leaf(value: Any) -> bool:
@@ -214,13 +175,20 @@ class PythonCall:
         What it got besides tensors, numbers and texts.
     sees_changes : bool
         Whether what it keeps of a tensor changes with that, as in an eager call.
+    drawn : Drawn or None
+        The random numbers that it drew from the default generator.
     """
 
     sees_changes = False
+    drawn: Drawn | None = None
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.others: list[Any] = []
+
+    def functions(self) -> tuple[Any, ...]:
+        """What a replay calls."""
+        return (self.function,)
 
     def lying(self) -> Iterator[Lying]:
         """The places in memory that it knows."""
@@ -240,6 +208,11 @@ class PythonCall:
     def runner(self, tape: Tape) -> Callable[[], None]:
         """What makes the call in replays: the fastest way there is."""
         return partial(self.make, tape)
+
+    def runner_there(self, tape: Tape) -> Callable[[], None]:
+        """The same, with the random numbers that it drew."""
+        run = self.runner(tape)
+        return run if self.drawn is None else with_numbers(tape, self.drawn, run, self.diverged)
 
     def diverged(self, how: str) -> RuntimeError:
         """What is raised where a call does in a replay what it did not do during the capture."""
@@ -320,6 +293,19 @@ class HookCall(PythonCall):
 
         return mapped(take, value)
 
+    def owns(self, tensor: Any, memory: Any, args: Any) -> None:
+        """Note that the hook made one of its arguments own its memory, by a change or a view of it.
+
+        Hooks that get the same tensor later see that memory. `memory`: where the tensor lay before the call.
+        """
+        changed = rt.where_it_lies(tensor)
+        with paused(False):
+            _set_apart(tensor, memory)
+        rt.copy(tensor, changed)
+        for t, place in zip(parts(args), parts(self.args), strict=True):
+            if t is tensor:
+                place.lying, place.is_alone = Lying(rt.where_it_lies(t), writes=True), True
+
     def make(self, tape: Tape) -> None:
         """Call the hook, and bring what comes of it to where it lay."""
         args = mapped(_again, self.args)
@@ -344,39 +330,50 @@ class HookCall(PythonCall):
         """What makes the call in replays: with the gradient itself, if it is one that nobody else sees."""
         places = [p for p in parts(self.args) if isinstance(p, _Place)]
         if not all(p.leaf is None and p.is_in_place for p in places):
-            return partial(self.make, tape)
-        wheres = [p.lying.bound[1] for p in places]  # type: ignore[union-attr]
-        hook, tensor, keep_apart, first = self.function, rt.tape_tensor, rt.keep_apart, self.first
+            return self._over_leaf(tape, places) or partial(self.make, tape)
+        hook, first = self.function, self.first
         firsts = [p.lying if isinstance(p, _Place) else None for p in parts(self.args[first])]
         stays = firsts == self.outcome  # what the hook does in place is done
-        if stays and len(self.args) == 1 and isinstance(self.args[0], _Place):
-            (where,) = wheres
-
-            def run() -> None:
-                result = hook(tensor(tape, where))
-                if result is not None:
-                    self.take([result])
-                    del result
-                keep_apart(tape, where)
-
-            return run
         numbers = {id(p): k for k, p in enumerate(places)}
-        build = builder(mapped(lambda v: Hole(numbers[id(v)]) if isinstance(v, _Place) else v, self.args))
-        makers = [
-            partial(tensor if p.is_alone else rt.tape_alias, tape, w)
-            for p, w in zip(places, wheres, strict=True)
+        holes = mapped(lambda v: Hole(numbers[id(v)]) if isinstance(v, _Place) else v, self.args)
+        wheres: list[Any] = [
+            (p.lying and p.lying.bound[1], OWN_HOLE if p.is_alone else ALIAS_HOLE) for p in places
         ]
 
-        def run_all() -> None:
+        def take(result: Any, *args: Any) -> None:
+            self.take(parts(args[first] if result is None else result))
+
+        if (plan := quick(hook, holes, wheres, take, always=not stays)) is not None:
+            return partial(rt.call_quickly, tape, plan)
+        build = builder(holes)
+        makers = [
+            partial(rt.tape_tensor if kind == OWN_HOLE else rt.tape_alias, tape, w) for w, kind in wheres
+        ]
+
+        def run() -> None:
             args = build([make() for make in makers])
             result = hook(*args)
             if result is not None or not stays:
-                self.take(parts(args[first] if result is None else result))
+                take(result, *args)
             del args, result
-            for where in wheres:
-                keep_apart(tape, where)
+            for where, _ in wheres:
+                rt.keep_apart(tape, where)
 
-        return run_all
+        return run
+
+    def _over_leaf(self, tape: Tape, places: list[_Place]) -> Callable[[], None] | None:
+        """The same of a hook that gets one leaf, which has a gradient; None of others."""
+        leaf, gradient = places[0].leaf, places[0].lying
+        if len(places) != 1 or leaf is None or gradient is None or not gradient.bound:
+            return None
+
+        def check(result: Any, _: Any) -> None:
+            if result is not leaf:
+                raise self.diverged("returned something else")
+
+        args = mapped(lambda v: Hole(0) if isinstance(v, _Place) else v, self.args)
+        plan = quick(self.function, args, [((leaf, gradient.bound[1]), LEAF_HOLE)], check)
+        return None if plan is None else partial(rt.call_quickly, tape, plan)
 
 
 def bring(value: Any, place: Any) -> None:
@@ -387,12 +384,31 @@ def bring(value: Any, place: Any) -> None:
         rt.copy(place, value.detach().clone())
 
 
-def _assumed(given: Any) -> Any:
-    """What a hook might return that is not called."""
-    return mapped(lambda t: landed(t)[0] if isinstance(t, TensorBase) else t, given)
+def _share_memory(value: Any) -> list[Any]:
+    """The gradients in a value whose memory others see as well: a change would give them memory of their own."""
+    return [t for t in parts(value) if isinstance(t, TensorBase) and rt.flags_of(t) & COPY_ON_WRITE]
 
 
-def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+def _has_history(value: Any) -> bool:
+    """Whether something is a gradient that is differentiated itself, or a leaf with such a one."""
+    if not isinstance(value, TensorBase):
+        return False
+    gradient: Any = value.grad if is_leaf(value) else value  # type: ignore[attr-defined]
+    return gradient is not None and bool(gradient.requires_grad)
+
+
+def _set_apart(tensor: Any, memory: Any) -> None:
+    """Give a gradient a copy of some memory as its own, made by a launch of the tape.
+
+    So what a hook does to it in place is all that comes of that, and a replay has nothing to copy behind the hook.
+    Next to what computed the gradient such a launch costs little, or is fused with it.
+    """
+    place = rt.like(memory, rt.field(memory, _DTYPE), rt.field(memory, _DEVICE), PRESERVED)
+    rt.copy(place, memory)
+    rt.take_memory(tensor, place)
+
+
+def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0) -> Any:
     """Call a hook on gradients while a tape records that calls hooks again.
 
     Parameters
@@ -402,40 +418,52 @@ def record_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: b
         What it gets.
     first : int
         Which argument holds the gradients that it may change or replace.
-    returns : bool
-        Whether what it returns takes their place.
     """
     if getattr(hook, "calls_hooks", False):  # hooks of modules, which are calls of their own
         return hook(*args)
     tape = recording_tape()
+    if tape is not None and any(map(_has_history, parts(args))):
+        if not any(map(is_leaf, parts(args))):
+            return with_history[0](hook, args, first)
+        tape.refuse(f"a gradient with a history goes through {name_of(hook)}")
+    if tape is None or tape.refused:
+        return hook(*args)
+    for t in _share_memory(args if state.rehearses else args[first]):
+        _set_apart(t, rt.where_it_lies(t))
     with paused():
         call = HookCall(hook, args, first)
         before = {id(t): rt.field(t, _STORAGE) for t in parts(args) if isinstance(t, TensorBase)}
-        given = args[first]
-        if state.rehearses:
-            result = _assumed(given)
-        else:
-            if tape is not None:
-                tape.show(hook, args)
+        shared = [(t, rt.where_it_lies(t)) for t in _share_memory(args)]
+        result = None
+        tape.show(hook, args)
+        if not state.rehearses:
             result = hook(*args)
+        given = args[first]
         value = given if result is None else result
         taken = call.came_to(given, value, before)
         if any(a is not b for a, b in zip(parts(taken), parts(value), strict=True)):
             result = taken
+        for t, memory in shared:
+            if not rt.flags_of(t) & COPY_ON_WRITE:
+                call.owns(t, memory, args)
     append(tape, call)
-    return result if returns else None
+    return result
 
 
-def call_hook(hook: Callable[..., Any], *args: Any, first: int = 0, returns: bool = True) -> Any:
+def call_hook(hook: Callable[..., Any], *args: Any, first: int = 0) -> Any:
     """Call a hook on gradients, on a tape if one records."""
-    if recording_tape() is None:
-        return hook(*args)
-    return record_hook(hook, *args, first=first, returns=returns)
+    return hook(*args) if recording_tape() is None else record_hook(hook, *args, first=first)
 
 
 def append(tape: Tape | None, call: PythonCall) -> None:
-    """Let a call stand on a tape."""
+    """Let a call stand on a tape that was paused for it."""
     if tape is not None:
+        try:
+            call.drawn = call.drawn or drawn_since(state.numbers)
+        except ValueError:
+            tape.refuse(f"{name_of(call.function)} seeds the default generator")
+        if state.numbers[1:] != numbers_now()[1:]:  # no call can be given these again
+            tape.refuse(f"{name_of(call.function)} draws random numbers of a GPU")
         tape._calls.append(call)
         rt.record_call(len(tape._calls) - 1)
 
@@ -549,6 +577,7 @@ def _replay(tape: Tape, number: int) -> None:
         raise
     if number == tape.last_number:
         tape.end_calls(tape.keeps_values)
+        tape.check_numbers()
 
 
 # --- values ----------------------------------------------------------------------------------------------------

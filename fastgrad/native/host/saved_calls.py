@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.host.call_arguments import is_like
 from fastgrad.native.host.hook_calls import (
     Lying,
     PythonCall,
     append,
-    is_like,
     landed,
     paused,
     recording_tape,
@@ -79,15 +80,57 @@ class UnpackCall(PythonCall):
 
 
 def launches_again(hook: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a hook on saved tensors be no call on tapes: what it launches stands there, and says all that it does."""
+    """Let a hook on saved tensors be no call on tapes: what it launches stands there, and says all that it does.
+
+    It is a method of a run of a checkpoint's function, which has the attributes `calls`, a list of calls on tapes that
+    were made in it, and `first`: for a second run the first one, else None. One that unpacks does so for `pass_of`.
+    """
     hook.launches_again = True  # type: ignore[attr-defined]
     return hook
+
+
+def is_launched_again(hook: Callable[..., Any]) -> bool:
+    """Whether a hook on saved tensors is no call on tapes."""
+    return getattr(hook, "launches_again", False)
+
+
+def runs_of(hook: Any) -> Any:
+    """The run of a checkpoint's function that such a hook belongs to."""
+    return hook.__self__
+
+
+@contextlib.contextmanager
+def as_pass(number: int) -> Iterator[None]:
+    """A block in which the pass under way, which is within another one and a part of it, counts as that."""
+    inner = rt.current_pass()
+    state.parts[inner] = number
+    try:
+        yield
+    finally:
+        state.parts.pop(inner, None)
+
+
+def pass_of(number: int) -> int:
+    """The pass that a pass is a part of, or that itself."""
+    return state.parts.get(number, number)
+
+
+def number_of(tensor: Any) -> Any:
+    """The number of Python's that a tensor stands for in a graph: for a tape no value that is read."""
+    if recording_tape() is None:
+        return tensor.item()
+    with paused():
+        return tensor.item()
+
+
+class UnrehearsableError(Exception):
+    """A backward pass that is rehearsed would call Python, and what comes of that is not known."""
 
 
 def _calling_tape(hook: Callable[..., Any]) -> Any:
     """The tape on which the call of a hook goes, or None."""
     tape = recording_tape()
-    if tape is None or not getattr(hook, "launches_again", False):
+    if tape is None or not is_launched_again(hook):
         return tape
     tape.runs_again = True
     return None
@@ -98,6 +141,8 @@ def call_pack(pack: Callable[[Any], Any], tensor: Any) -> Any:
     tape = _calling_tape(pack)
     if tape is None:
         return pack(tensor)
+    if state.rehearses:
+        raise UnrehearsableError("hooks on saved tensors are in force within a checkpoint")
     with paused():
         tape.show(pack, (tensor,))
         call = PackCall(pack, tensor)

@@ -28,6 +28,7 @@ from fastgrad.native.contracts.records import (
     VALUE_CELL,
 )
 from fastgrad.native.host import devices, hook_calls
+from fastgrad.native.host.call_numbers import numbers_now
 from fastgrad.native.host.hook_calls import OWN_CAPTURE, PythonCall
 from fastgrad.native.host.options import Settings
 
@@ -171,6 +172,10 @@ class Tape(ContextBase):
         Gets the number of each value that Python has read, and the frame that read it, before Python gets it.
     runs_again : bool
         Whether a backward pass of what was captured runs functions of the program again (checkpoints).
+    saved : dict
+        During a capture what calls save for the first run of a checkpoint's function, by its identity.
+    counts_numbers : bool
+        Whether the random numbers that calls of a replay draw are those of the capture.
     refused : str
         Why no replay does what the capture did; empty if one does.
     """
@@ -187,6 +192,9 @@ class Tape(ContextBase):
         self.keeps_values = False
         self.refused = ""
         self.runs_again = False
+        self.saved: dict[int, Any] = {}
+        self.counts_numbers = True
+        self._numbers: tuple[bytes, ...] = ()
         self.runners: list[Callable[[], None]] = []
         self.number = self.last_number = 0
         self._around: Any = None
@@ -213,9 +221,10 @@ class Tape(ContextBase):
     def begin_calls(self) -> None:
         """A replay comes to its first call."""
         if len(self.runners) != len(self._calls):
-            self.runners = [call.runner(self) for call in self._calls]
+            self.runners = [call.runner_there(self) for call in self._calls]
             self.last_number = len(self._calls) - 1
         self.values = {}
+        self._numbers = numbers_now()
         self._around, hook_calls.state.tape = hook_calls.state.tape, self
 
     def end_calls(self, keeps_values: bool = False) -> None:
@@ -223,6 +232,13 @@ class Tape(ContextBase):
         hook_calls.state.tape, self._around = self._around, None
         if not keeps_values:
             self.values = {}
+
+    def check_numbers(self) -> None:
+        """Raise if calls of a replay drew other random numbers than those of the capture."""
+        if self.counts_numbers and self._numbers != numbers_now():
+            raise RuntimeError(
+                "replay(): hooks drew other random numbers than during the capture; record again"
+            )
 
     def value_of(self, call: PythonCall) -> Any:
         """What came of a call in this replay, or in the call that the tape differentiates."""
@@ -244,7 +260,7 @@ class Tape(ContextBase):
     def entries(self) -> Iterator[Launch | ReadValue | None]:
         """All that a replay does, in order: launches, values that it compares, and None for each call of a hook."""
         words = iter(rt.tape_words(self))
-        for n, cell, work, drew, code, _, dim, last, _ in zip(*[words] * LAUNCHED.words, strict=False):
+        for n, cell, work, drew, code, _, dim, last, *_ in zip(*[words] * LAUNCHED.words, strict=False):
             frame = tuple(itertools.islice(words, n))
             if cell == HOOK_CELL:
                 yield None

@@ -18,8 +18,9 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, INT64
 from fastgrad.native.contracts.frame import FINE
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.records import NOTE
-from fastgrad.native.memory.devices import HOST, launches_itself
+from fastgrad.native.memory.devices import launches_itself
 from fastgrad.native.memory.launches import REPORT_BYTES, fetch_report, launch, launch_noted, reported
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage

@@ -15,7 +15,6 @@ from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
     native_once,
-    nth,
     runtime,
     stack_frame,
     stack_small,
@@ -25,8 +24,8 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT32, FLOAT64, INT64, NO_DTYPE
 from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
-from fastgrad.native.contracts.frames.elementwise import ACROSS, FLAT, INPLACE, STRIDED
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
+from fastgrad.native.contracts.limits import HOST, MAX_DIMS
 from fastgrad.native.contracts.ops import GRADIENT_LAST, IN_ROWS, MASK_LAST, NO_BOOL, OUT_BOOL, PROMOTE_FLOAT
 from fastgrad.native.contracts.status import (
     CONDITION_DTYPE,
@@ -42,7 +41,7 @@ from fastgrad.native.contracts.status import (
 from fastgrad.native.launch.half_numbers import needs_float32
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half, out_dtype_of
-from fastgrad.native.memory.devices import HOST
+from fastgrad.native.launch.strided import across_operands, in_pieces, one_line, strided_frame
 from fastgrad.native.memory.launches import launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import (
@@ -52,14 +51,13 @@ from fastgrad.native.tensors.elements import (
     bring,
     holds,
     write_bytes,
+    write_complex,
     write_constant,
 )
 from fastgrad.native.tensors.layouts import lay_out, new_like, new_result, without_gaps
 from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor
 
 # --- layouts ---------------------------------------------------------------------------------------------------
-
-COPIES_PAY = 1 << 14  # elements from which on an operand that lies across the result is copied first
 
 
 @native
@@ -101,102 +99,6 @@ def check_fits(out, source):
     sizes = words(stack_small())
     ndim = broadcast(2, ins, 0, sizes)
     return ndim if failed(ndim) else check_sizes(out, ndim, sizes)
-
-
-@native
-def dims_of(out, order):
-    """Write the dimensions of a tensor that have more than one element to `order`, by strides, the smallest first.
-
-    Returns their number. Dimensions of one stride stay in row-major order.
-    """
-    t = tensor(out)
-    count = 0
-    for d in range(t.ndim - 1, -1, -1):
-        if t.shape[d] == 1:
-            continue
-        place = count
-        while place > 0 and t.strides[order[place - 1]] > t.strides[d]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = d
-        count += 1
-    return count
-
-
-@native
-def strided_frame(f, n, ins, out):
-    """Fill the frame of a strided launch: dimensions in the order of the result, innermost first, and collapsed over
-    all operands.
-    """
-    to = tensor(out)
-    f.out.data = to.data
-    for k in range(n):
-        nth(f.inputs, k).data = tensor(ins[k]).data
-    order = words(stack_small())
-    rank = 0
-    for i in range(dims_of(out, order)):
-        d = order[i]
-        size = to.shape[d]
-        mergeable = rank > 0
-        for k in range(-1, n):
-            t = tensor(out) if k < 0 else tensor(ins[k])
-            strides = nth(f.out, k + 1).strides
-            position = d - (to.ndim - t.ndim)
-            stride = 0
-            if position >= 0 and t.shape[position] != 1:
-                stride = t.strides[position]
-            strides[rank] = stride
-            if rank > 0 and stride != strides[rank - 1] * f.sizes[rank - 1]:
-                mergeable = False
-        if mergeable:
-            f.sizes[rank - 1] *= size
-        else:
-            f.sizes[rank] = size
-            rank += 1
-    if rank == 0:
-        f.sizes[0] = 1
-        for k in range(n + 1):
-            nth(f.out, k).strides[0] = 0
-        rank = 1
-    f.rank = rank
-    across = lies_across(f, 0)
-    f.across = rank - across if across > 0 else 0
-
-
-@native_inline
-def lies_across(f, k):
-    """In which dimension of a strided launch operand `k` has its neighbours, where those of the result are far apart
-
-    in it, and the other way round; else 0.
-    """
-    strides = nth(f.inputs, k).strides
-    if f.out.strides[0] == 1 and strides[0] > 1 and f.sizes[0] >= ACROSS:
-        for d in range(1, f.rank):
-            if strides[d] == 1 and f.sizes[d] >= ACROSS:
-                return d
-    return 0
-
-
-@native_inline
-def one_line(f, n):
-    """Whether the operands of a strided launch all lie in memory from one end to the other, in the same order."""
-    line = f.rank == 1
-    for k in range(n + 1):
-        if nth(f.out, k).strides[0] != 1:
-            line = False
-    return line
-
-
-@native
-def across_operands(f, n, ins, out):
-    """A mask of the operands of a strided launch that lie across the result, where copies of them pay."""
-    to = tensor(out)
-    across = 0
-    if n > 1 and to.numel >= COPIES_PAY and without_gaps(to):
-        for k in range(n):
-            if lies_across(f, k) != 0 and tensor(ins[k]).numel == to.numel:
-                across |= 1 << k
-    return across
 
 
 @native_once
@@ -247,7 +149,8 @@ def run_elementwise(kernel, dtype, n, ins, out):
     frame = stack_frame()
     if not flat or inplace == 99:
         s = frames.strided(frame)
-        strided_frame(s, n, ins, out)
+        if not strided_frame(s, n, ins, out):
+            return in_pieces(kernel, dtype, n, ins, out)
         if inplace == 99 or not one_line(s, n):
             across = across_operands(s, n, ins, out)
             if across != 0:
@@ -389,7 +292,9 @@ def number_tensor(kind, real, integer, dtype, device):
         dtype = source
     direct = holds(dtype, kind, integer) if kind != COMPLEX_NUMBER else dtype == COMPLEX128
     handle = new_tensor(dtype if direct else source, device, 0, shape)
-    if not failed(handle) and kind == COMPLEX_NUMBER:
+    if not failed(handle) and kind == COMPLEX_NUMBER and device != HOST:
+        handle = finished(handle, write_complex(handle, real, integer))
+    elif not failed(handle) and kind == COMPLEX_NUMBER:
         write_number(shape, kind, real, integer)
         handle = finished(handle, write_bytes(handle, address_of(shape)))
     elif not failed(handle):

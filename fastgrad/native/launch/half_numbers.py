@@ -16,7 +16,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64
 from fastgrad.native.contracts.flags import WRAPPED_NUMBER
-from fastgrad.native.memory.devices import HOST
+from fastgrad.native.contracts.limits import HOST
 
 EXACT_IN_HALVES = 256  # integers up to here are numbers of either half dtype
 # Bits of a float64's mantissa; its biased exponents of infinities and NaN, and of the halves' normal numbers.

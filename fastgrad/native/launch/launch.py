@@ -11,9 +11,8 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.limits import RULES
+from fastgrad.native.contracts.limits import HOST, RULES
 from fastgrad.native.contracts.records import OPINFO, RUNTIME
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.launches import launch
 
 OPS_OFFSET = RUNTIME.offset("ops")

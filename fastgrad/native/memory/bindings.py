@@ -9,6 +9,12 @@ program holds is overwritten, and no memory is copied.
 A program is written in Python (`fastgrad.compiler`), from what it sees on the tape, and checked here: each link has to
 be a word of a frame that lies in its region, each tensor has to lie within its region.
 
+Note [What moves]: a graph of a device has copies of the words of its frames. So a launch of such a device whose words
+were moved once is launched by itself from then on, and so are those that are joined with it; the graphs are those of
+what lies between, and stay right. A call whose tensors lie where those of the last one lay is as few graphs as an
+unbound tape is. All of a bound tape runs on one stream of each device, that of the capture, so that the memory of its
+own, which each call uses again, is in order: on another stream it may not be called.
+
 Note [Numbers that are brought]: the options of an optimizer, such as its learning rate, stand as float64 in the frames
 of its launches. A program may have *brought numbers*: items of dicts that a call reads, whose bits it writes to the
 words of frames that links name. Such a word has to be one that its frame declares to be a float of any value. Where
@@ -28,8 +34,8 @@ from fastgrad.native.base.intrinsics import (
     storage,
     words,
 )
-from fastgrad.native.contracts.element_types import DTYPES, ITEMSIZES
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.element_types import BOOL, DTYPES, ITEMSIZES
+from fastgrad.native.contracts.limits import HOST, MAX_DIMS, N_DEVICES
 from fastgrad.native.contracts.records import (
     ANY_SIGN,
     BOUND,
@@ -47,8 +53,8 @@ from fastgrad.native.contracts.records import (
     VALUE_CELL,
 )
 from fastgrad.native.contracts.status import OK
-from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.parts import row_of
+from fastgrad.native.memory.devices import makes_graphs, stream_on
+from fastgrad.native.memory.parts import device_of, row_of
 from fastgrad.native.memory.references import release_storage, retain
 from fastgrad.native.memory.storages import new_storage
 from fastgrad.native.memory.tapes import HEAD_BYTES, PROGRAM_BYTES, launched, program, region
@@ -123,7 +129,10 @@ def lies_within(t, at):
     extent = extent_of(x)
     if extent < 0 or x.region < -1 or x.region >= program(t.program).n_regions:
         return False
-    return x.region < 0 or (0 <= x.offset < MOST and x.offset + extent <= region_of(t, x.region).nbytes)
+    if x.region < 0:
+        return True
+    r = region_of(t, x.region)
+    return x.device == r.device and 0 <= x.offset < MOST and x.offset + extent <= r.nbytes
 
 
 @native
@@ -171,7 +180,8 @@ def links_fit(t):
 def all_links_fit(t, first, n, k, of_region, of_number):
     """Whether links are words of frames that lie in a region, or are a number; given is the address of one, else 0.
 
-    They come in the order of the tape, and bear the number `k`.
+    They come in the order of the tape, and bear the number `k`; in place of that they get the byte where the launch
+    stands that the word belongs to.
     """
     links = words(links_of(t))
     at = 0
@@ -204,6 +214,7 @@ def all_links_fit(t, first, n, k, of_region, of_number):
             and is_float(launched(t.words + at), (place - at - HEAD_BYTES) // 8)
         ):
             return False
+        links[LINK_WORDS * j + 1] = at
     return True
 
 
@@ -283,6 +294,18 @@ def take_values(t):
 # --- moving ----------------------------------------------------------------------------------------------------
 
 
+@native_once
+def note_moves(t, first, n):
+    """Note that the words of some links were moved: see Note [What moves]."""
+    links = words(links_of(t))
+    for j in range(first, first + n):
+        at = links[LINK_WORDS * j + 1]
+        entry = launched(t.words + at)
+        if entry.moves == 0 and entry.cell >= 0 and t.devices >> device_of(entry.cell) & 1 != 0:
+            entry.moves = 1
+            t.moved = 1
+
+
 @native
 def move(t, r, base):
     """Let a region begin at another address."""
@@ -293,6 +316,8 @@ def move(t, r, base):
     for j in range(r.n_links):
         words(t.words + links[LINK_WORDS * j])[0] += by
     r.base = base
+    if t.devices != 0:
+        note_moves(t, r.first, r.n_links)
 
 
 @native
@@ -304,21 +329,52 @@ def bring(t, b, value):
     for j in range(b.n_links):
         words(t.words + links[LINK_WORDS * j])[0] = value
     b.value = value
+    if t.devices != 0:
+        note_moves(t, b.first, b.n_links)
 
 
 @native
 def refresh(t, r):
-    """Give a region other memory if somebody holds what lies there. A status."""
-    s = storage(r.storage)
-    if s.refs == 1 and s.data != 0:
-        return OK
-    fresh = new_storage(r.nbytes, s.dtype, HOST)
+    """Give a region other memory if somebody holds what lies there. A status.
+
+    That of a device goes back to its allocator each time, which knows whether other streams still use it.
+    """
+    if r.storage != 0:
+        s = storage(r.storage)
+        if r.device == HOST and s.refs == 1 and s.data != 0:
+            return OK
+        if r.device != HOST:
+            release_storage(r.storage)
+            r.storage = 0
+    fresh = new_storage(r.nbytes, BOOL, r.device)
     if failed(fresh):
         return fresh
-    release_storage(r.storage)
+    if r.storage != 0:
+        release_storage(r.storage)
     r.storage = fresh
     move(t, r, storage(fresh).data)
     return OK
+
+
+@native
+def bind_devices(t):
+    """Note on which devices that make graphs a tape works, and on which of their streams; nothing has moved yet."""
+    t.devices = 0
+    t.moved = 0
+    for k in range(program(t.program).n_regions):
+        device = region_of(t, k).device
+        if makes_graphs(device) and t.devices >> device & 1 == 0:
+            t.devices |= 1 << device
+            t.streams[device] = stream_on(device)
+
+
+@native
+def runs_on_its_streams(t):
+    """Whether the calling thread's streams are those that a bound tape runs on."""
+    for device in range(N_DEVICES if t.devices != 0 else 0):
+        if t.devices >> device & 1 != 0 and stream_on(device) != t.streams[device]:
+            return False
+    return True
 
 
 @native

@@ -3,6 +3,10 @@
 Such a function is called like a kernel, with an `ALLOCATION` or a `LAUNCHING` as its frame. A device that brings
 none for its memory works on the host's, and kernels of one that does not launch are called as the host's are. What
 lies in the memory of a device is touched by its kernels alone; `elements.transfer` moves bytes.
+
+Note [Nowhere]: a device that says `NOWHERE` in place of its functions has no memory and runs nothing. Its tensors
+have sizes, strides, dtypes and histories, and addresses at which nothing lies. No two that follow each other have the
+same one, so that what compares addresses stays right. They count as no bytes.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     call_kernel,
     caster,
+    native,
     native_inline,
     native_once,
     nth,
@@ -19,7 +24,7 @@ from fastgrad.native.base.intrinsics import (
     runtime_address,
     stack_small,
 )
-from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.limits import HOST, N_DEVICES, NOWHERE
 from fastgrad.native.contracts.records import (
     ALLOCATION,
     DEVICE,
@@ -28,6 +33,7 @@ from fastgrad.native.contracts.records import (
     GRAPH_DROP,
     GRAPH_END,
     GRAPH_RUN,
+    GRAPH_STREAM,
     GRAPHING,
     LAUNCHING,
     RUNTIME,
@@ -35,7 +41,7 @@ from fastgrad.native.contracts.records import (
 from fastgrad.native.contracts.status import DEVICE_FAILED, NO_MEMORY, OK
 from fastgrad.native.memory.buffers import LARGEST, allocate, deallocate, refused
 
-HOST = 0  # the number of the device that compiled code runs on
+LAST_ADDRESS = (1 << 63) - 1
 
 device_record = caster(DEVICE)
 allocation = caster(ALLOCATION)
@@ -59,6 +65,8 @@ def allocate_on(device, nbytes):
     d = record_of(device)
     if d.allocate == 0:
         return allocate(nbytes)
+    if d.allocate == NOWHERE:
+        return place_nowhere(d, nbytes)
     if nbytes > LARGEST or (rt.counting != 0 and refused(nbytes)):
         return NO_MEMORY
     a = allocation(stack_small())
@@ -75,10 +83,24 @@ def allocate_on(device, nbytes):
     return a.address
 
 
+@native
+def place_nowhere(d, nbytes):
+    """An address for so many bytes of a device without memory, given by what it brought; see Note [Nowhere]."""
+    if nbytes > LARGEST:
+        return NO_MEMORY
+    size = (nbytes + 64) // 64 * 64
+    if d.state < NOWHERE or d.state > LAST_ADDRESS - size:
+        d.state = NOWHERE
+    d.state += size
+    return d.state - size
+
+
 @native_once
 def release_on(device, address, nbytes):
     """Give back memory of a device other than the host."""
     d = record_of(device)
+    if d.release == NOWHERE:
+        return
     if d.release == 0:
         deallocate(address, nbytes)
         return
@@ -107,7 +129,7 @@ def release_memory(device, address, nbytes):
 
 @native_inline
 def launches_itself(device):
-    """Whether kernels of a device are launched by a function that the device brought."""
+    """Whether kernels of a device are launched by a function that the device brought, or nowhere."""
     return device != HOST and record_of(device).launch != 0
 
 
@@ -134,13 +156,29 @@ def status_of(device, answer):
 
 @native_inline
 def describe_launch(c, d, kernel, frame, n_words, note):
-    """Write a `LAUNCHING` for a device, given by what it brought."""
+    """Write a `LAUNCHING` of one frame for a device, given by what it brought."""
     c.kernel = kernel
     c.frame = frame
     c.n_words = n_words
     c.state = d.state
     c.status = 0
     c.note = note
+    c.count = 1
+    c.pitch = 0
+
+
+@native_once
+def launch_many_on(device, kernel, frame, pitch, count, n_words):
+    """Let a device launch a kernel over frames that begin at equal distances; as `launch_on`."""
+    d = record_of(device)
+    if d.launch == NOWHERE:
+        return 0
+    c = launching(stack_small())
+    describe_launch(c, d, kernel, frame, n_words, 0)
+    c.count = count
+    c.pitch = pitch
+    call_kernel(d.launch, address_of(c))
+    return c.status
 
 
 @native_once
@@ -150,6 +188,8 @@ def launch_on(device, kernel, frame, n_words, note):
     `note` is the address of a `NOTE`, or 0.
     """
     d = record_of(device)
+    if d.launch == NOWHERE:
+        return 0
     c = launching(stack_small())
     describe_launch(c, d, kernel, frame, n_words, note)
     call_kernel(d.launch, address_of(c))
@@ -189,14 +229,16 @@ def begin_graph(device, notes):
 
 
 @native_once
-def add_to_graph(device, kernel, frame, n_words, note, draws):
+def add_to_graph(device, kernel, frame, n_words, note, draws, count, pitch):
     """Add a launch to the graph that a device makes: what it answered.
 
-    `note` is the address of a `NOTE`, or 0; `draws`: see `GRAPHING`.
+    `note` is the address of a `NOTE`, or 0; `draws`: see `GRAPHING`; `count`, `pitch`: see `LAUNCHING`.
     """
     d = record_of(device)
     c = launching(stack_small())
     describe_launch(c, d, kernel, frame, n_words, note)
+    c.count = count
+    c.pitch = pitch
     g = graphing(stack_small())
     describe_step(g, d, GRAPH_ADD)
     g.launching = address_of(c)
@@ -226,6 +268,16 @@ def run_graph_on(device, graph, seed, moved):
     g.moved = moved
     call_kernel(d.graph, address_of(g))
     return g.status
+
+
+@native_once
+def stream_on(device):
+    """The stream that launches of the calling thread go to on a device that makes graphs."""
+    d = record_of(device)
+    g = graphing(stack_small())
+    describe_step(g, d, GRAPH_STREAM)
+    call_kernel(d.graph, address_of(g))
+    return g.graph
 
 
 @native_once

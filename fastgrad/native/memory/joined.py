@@ -7,6 +7,9 @@ or writes what another one writes. Kernels that may be joined have a word in the
 their frames that are addresses with an element for each step, and `COUNTS` for those that count (see Note [Steps count
 themselves]); where there are parts, such a kernel counts before.
 
+Another device that launches itself gets all frames by one call (`LAUNCHING`), and makes of them what it can: see Note
+[Many frames] in `cuda.many`.
+
 On a tape the frames stay launches of their own, so that programs link their words and editions name them; neighbours
 with the same number in `LAUNCHED.joined` run as one. Those of a next call, of another group of parameters, are joined
 to them as well if nothing stands between.
@@ -23,6 +26,7 @@ from fastgrad.native.base.intrinsics import (
     call_kernel,
     kernel_table,
     native,
+    native_inline,
     native_once,
     runtime,
     stack_frame,
@@ -32,13 +36,14 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.multi_tensor import COUNTS, GROUP
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.profiles import KERNEL_EVENT
 from fastgrad.native.contracts.status import OK
-from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.devices import launch_many_on, launches_itself, status_of
 from fastgrad.native.memory.launches import cell_of, check_frame, find_kernel, run_beside_others
-from fastgrad.native.memory.parts import CELLS, dtype_of
+from fastgrad.native.memory.parts import CELLS, device_of, dtype_of
 from fastgrad.native.memory.profiles import begin_event, end_event_at, note_kernel
-from fastgrad.native.memory.tapes import append_joined, is_recorded
+from fastgrad.native.memory.tapes import append_joined, is_recorded, only_recorded
 
 AT_N, AT_COUNTED = GROUP.place("n"), GROUP.place("counted")
 
@@ -99,9 +104,17 @@ def run_in_parts(address, cell, table, pitch, count, n_words, work):
     return OK
 
 
+@native_inline
+def run_elsewhere(address, device, table, pitch, count, n_words):
+    """Let another device launch a kernel over frames, unless a tape only records that; a status."""
+    if runtime().tape != 0 and only_recorded(device):
+        return OK
+    return status_of(device, launch_many_on(device, address, table, pitch, count, n_words))
+
+
 @native_once
 def run_joined(address, cell, table, pitch, count, n_words):
-    """Run a kernel of the host's over frames that stand at equal distances as one launch; a status."""
+    """Run a kernel over frames that stand at equal distances as one launch; a status."""
     if DEBUG:
         status = check_frames(cell, table, pitch, count, n_words)
         if failed(status):
@@ -112,7 +125,9 @@ def run_joined(address, cell, table, pitch, count, n_words):
     token = begin_event(KERNEL_EVENT, cell, 0)
     rt.kernel_ended = 0
     status = OK
-    if work >= 2 * rt.part_work:
+    if launches_itself(device_of(cell)):
+        status = run_elsewhere(address, device_of(cell), table, pitch, count, n_words)
+    elif work >= 2 * rt.part_work:
         status = run_in_parts(address, cell, table, pitch, count, n_words, work)
     else:
         for k in range(count):
@@ -124,17 +139,17 @@ def run_joined(address, cell, table, pitch, count, n_words):
 
 
 @native_once
-def launch_joined(kernel, dtype, table, count, n_words):
-    """Run a kernel of the host's, which was found before, over frames one behind the other; a status.
+def launch_joined(kernel, device, dtype, table, count, n_words):
+    """Run a kernel, which was found before, over frames one behind the other; a status.
 
     A tape that records appends them.
     """
-    cell = cell_of(kernel, HOST, dtype, FLAT)
+    cell = cell_of(kernel, device, dtype, FLAT)
     status = run_joined(kernel_table()[cell], cell, table, 8 * n_words, count, n_words)
-    if failed(status) or runtime().tape == 0 or not is_recorded(HOST):
+    if failed(status) or runtime().tape == 0 or not is_recorded(device):
         return status
     t = tape(runtime().tape)
-    goes_on = may_go_on() and t.joined_cell == cell
+    goes_on = may_go_on(device) and t.joined_cell == cell
     t.n_joined += not goes_on
     for k in range(count):
         frame = table + 8 * n_words * k
@@ -148,10 +163,10 @@ def launch_joined(kernel, dtype, table, count, n_words):
 
 
 @native
-def may_go_on():
-    """Whether the tape that records ends with joined launches that have got the last stamp."""
+def may_go_on(device):
+    """Whether a tape records what a device launches, and ends with joined launches that have got the last stamp."""
     rt = runtime()
-    if rt.tape == 0 or not is_recorded(HOST):
+    if rt.tape == 0 or not is_recorded(device):
         return False
     t = tape(rt.tape)
     return t.n_joined != 0 and t.joined_end == t.n_words and t.joined_stamp == rt.stamp

@@ -39,7 +39,7 @@ from fastgrad.native.contracts.frame import (
     REPORT,
 )
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.limits import N_DEVICES, N_DTYPES, N_LAYOUTS
+from fastgrad.native.contracts.limits import HOST, N_DEVICES, N_DTYPES, N_LAYOUTS
 from fastgrad.native.contracts.profiles import KERNEL_EVENT, RESOLVE_EVENT
 from fastgrad.native.contracts.status import (
     CAPTURE_COPY,
@@ -50,7 +50,7 @@ from fastgrad.native.contracts.status import (
     STRAY_ADDRESS,
     USER_RAISED,
 )
-from fastgrad.native.memory.devices import HOST, call_on, launch_on, launches_itself, record_of, status_of
+from fastgrad.native.memory.devices import call_on, launch_on, launches_itself, record_of, status_of
 from fastgrad.native.memory.flights import depart, land, mark_own, others_fly
 from fastgrad.native.memory.parts import (
     CELLS,

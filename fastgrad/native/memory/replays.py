@@ -30,7 +30,7 @@ from fastgrad.native.base.intrinsics import (
 from fastgrad.native.base.modes import enter, is_watched, put_back
 from fastgrad.native.base.pyapi import py_decref, py_integer
 from fastgrad.native.contracts.frame import FINE, HOOK_RAISED, NO_PROBABILITY_THERE
-from fastgrad.native.contracts.limits import N_DEVICES
+from fastgrad.native.contracts.limits import HOST, N_DEVICES
 from fastgrad.native.contracts.profiles import REPLAY_EVENT
 from fastgrad.native.contracts.records import (
     GRAPH_STALE,
@@ -48,7 +48,6 @@ from fastgrad.native.contracts.status import (
 )
 from fastgrad.native.memory.buffers import grow, room
 from fastgrad.native.memory.devices import (
-    HOST,
     add_to_graph,
     begin_graph,
     drop_graph_of,
@@ -101,7 +100,7 @@ def add_piece(t, at, device):
 @native
 def device_of_piece(entry, frame):
     """The device whose graph a launch may be part of, the host's number if it is to be launched alone."""
-    if entry.cell < 0:
+    if entry.cell < 0 or entry.moves != 0:
         return HOST
     device = device_of(entry.cell)
     return HOST if not makes_graphs(device) or has_to_wait(entry.cell, frame) else device
@@ -128,6 +127,35 @@ def divide(t):
         if p.end == p.start + bytes_of(launched(t.words + p.start)):
             p.device = HOST
     return OK
+
+
+@native_once
+def join_moves(t):
+    """Let launches that run as one all move if one of them does."""
+    at = 0
+    first = 0  # of those that run as one
+    while at < t.n_words * 8:
+        entry = launched(t.words + at)
+        head = launched(t.words + first)
+        if entry.joined == 0 or entry.joined != head.joined or entry.cell != head.cell:
+            first = at
+        elif head.moves != 0:
+            entry.moves = 1
+        elif entry.moves != 0:
+            while first < at:
+                launched(t.words + first).moves = 1
+                first += bytes_of(launched(t.words + first))
+        at += bytes_of(entry)
+
+
+@native_once
+def divide_anew(handle):
+    """Divide a tape again of which launches have been found to move."""
+    t = tape(handle)
+    drop_graphs(handle)
+    t.n_pieces = 0
+    t.moved = 0
+    join_moves(t)
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------
@@ -175,6 +203,23 @@ def notes_in(t, p):
     return count
 
 
+@native
+def count_joined(t, p, at):
+    """How many launches of a piece, from one on, run as one; see Note [Joined launches] in `memory.joined`."""
+    first = launched(t.words + at)
+    if first.joined == 0:
+        return 1
+    count = 1
+    at += bytes_of(first)
+    while at < p.end:
+        entry = launched(t.words + at)
+        if entry.joined != first.joined or entry.cell != first.cell or entry.n_words != first.n_words:
+            break
+        count += 1
+        at += bytes_of(entry)
+    return count
+
+
 @native_once
 def make_graph(t, p):
     """Make the graph of a piece; a status."""
@@ -191,9 +236,12 @@ def make_graph(t, p):
         if DEBUG and t.device == HOST:
             status = check_frame(entry.cell, frame, entry.n_words)
         if status == OK:
-            kernel, draws = kernel_table()[entry.cell], draws_anew(t, entry, frame)
-            answer = add_to_graph(p.device, kernel, frame, entry.n_words, note_of(entry, room), draws)
-        at += bytes_of(entry)
+            kernel, draws = code_of(entry), draws_anew(t, entry, frame)
+            noted, count = note_of(entry, room), count_joined(t, p, at)
+            answer = add_to_graph(
+                p.device, kernel, frame, entry.n_words, noted, draws, count, bytes_of(entry)
+            )
+            at += count * bytes_of(entry)
     made = end_graph(p.device)
     if status == OK and answer == 0 and made > 0:
         p.graph = made
@@ -356,21 +404,6 @@ def launch_again(o, t, entry, frame):
 
 
 @native
-def count_joined(t, p, at):
-    """How many launches of a piece, from one on, run as one; see Note [Joined launches] in `memory.joined`."""
-    first = launched(t.words + at)
-    count = 1
-    at += bytes_of(first)
-    while at < p.end:
-        entry = launched(t.words + at)
-        if entry.joined != first.joined or entry.cell != first.cell or entry.n_words != first.n_words:
-            break
-        count += 1
-        at += bytes_of(entry)
-    return count
-
-
-@native
 def replay(o, handle):
     """Run the launches of a tape again, in order, up to one that reports what is wrong with what it reads.
 
@@ -389,6 +422,8 @@ def replay_here(o, handle):
     """The same, in the modes of the calling thread."""
     t = tape(handle)
     t.replaying += 1
+    if t.moved != 0:
+        divide_anew(handle)
     result = divide(t) if t.n_pieces == 0 else OK
     if not failed(result):
         draw_again(t)

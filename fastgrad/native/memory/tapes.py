@@ -19,7 +19,8 @@ compare it, and its program has it among the results.
 
 Note [Codes]: a fused launch runs code of its own. Its cell is that of the row `fused` of the kernel table, or
 `fused_rows`, which declare the frame and how it is divided; nothing stands there. The codes have numbers, from one on,
-and their addresses stand in the runtime's record.
+and their addresses stand in the runtime's record, beside the devices that
+they run on.
 
 Note [Editions]: an edition of a tape is a list of words. A number from 0 on is the launch of this number on the tape as
 it stands, or the call of a hook that has it; they count together. `FUSED_LAUNCH` begins a fused launch: it is followed
@@ -312,6 +313,7 @@ def append_entry(cell, frame, n_words, work, drew, noted):
     entry.code = 0
     entry.reason = 0
     entry.joined = 0
+    entry.moves = 0
     if noted != 0:
         n = note(noted)
         entry.reason = n.reason
@@ -426,6 +428,14 @@ def is_fused(edition, k, n):
 
 
 @native
+def cell_of_fused(code, needs_room):
+    """The cell that stands for the code of a fused launch: of the device that it was compiled for."""
+    rt = runtime()
+    kernel = rt.fused_rows_kernel if needs_room else rt.fused_kernel
+    return kernel * CELLS + rt.code_devices[code] * (CELLS // N_DEVICES)
+
+
+@native
 def words_of_edition(t, edition, n, places, count):
     """How many words the launches of an edition have; or a failure."""
     total = 0
@@ -445,13 +455,13 @@ def words_of_edition(t, edition, n, places, count):
 @native
 def write_fused(target, edition):
     """Write a fused launch to where it stands on a tape."""
-    rt = runtime()
     entry = launched(target)
     entry.n_words = FUSED_WORDS
-    entry.cell = (rt.fused_kernel if edition[1] == 0 else rt.fused_rows_kernel) * CELLS
+    entry.cell = cell_of_fused(edition[2], edition[1] != 0)
     entry.code = edition[2]
     entry.reason = 0
     entry.joined = 0
+    entry.moves = 0
     entry.work = edition[3]
     entry.drew = 0
     for j in range(FUSED_WORDS):

@@ -11,6 +11,7 @@ from fastgrad.native.base.intrinsics import (
     native,
     native_once,
     runtime,
+    stack_scratch,
     stack_small,
     tensor,
     words,
@@ -26,10 +27,11 @@ from fastgrad.native.base.pyapi import (
     system_error,
 )
 from fastgrad.native.contracts.records import MAGIC, TENSOR_KIND
-from fastgrad.native.contracts.status import FACT_TENSORS, FACT_WORDS, NOTED_WORDS
+from fastgrad.native.contracts.status import ERROR_WORDS, FACT_TENSORS, FACT_WORDS, NOTED_WORDS
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.handles import wrap_optional
 
+_room_of_facts = stack_scratch(ERROR_WORDS)
 has_not_raised = raises(system_error, "what should tell of an error returned instead")
 
 
@@ -39,7 +41,7 @@ def facts_of(reason):
     rt = runtime()
     n = FACT_WORDS[-1 - reason]
     tensors = FACT_TENSORS[-1 - reason]
-    facts = words(stack_small())
+    facts = words(_room_of_facts())
     for k in range(n):
         facts[k] = rt.error[k] if rt.error_reason == reason else 0
         if tensors >> k & 1 and facts[k] != 0:

@@ -18,9 +18,9 @@ from fastgrad.native.base.pyapi import (
     tuple_type,
 )
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.records import ANY_SIGN
 from fastgrad.native.memory.bindings import bring
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.objects.handles import object_handle, type_of
 from fastgrad.native.objects.held import is_dict
 

@@ -76,11 +76,10 @@ from fastgrad.native.contracts.element_types import (
     UINT32,
     UINT64,
 )
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import HOST, MAX_DIMS
 from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.tapes import note_read, note_value, recording, records_values
 from fastgrad.native.objects.handles import type_of, wrap
@@ -156,23 +155,29 @@ def item(h):
 def only_element(h):
     """The element of a tensor that has one, of a dtype that Python computes with; or a failure."""
     t = tensor(h)
+    dtype = t.dtype
     if t.device == HOST:
-        status = note_value(t.data, itemsize(t.dtype), t.dtype)
-        if failed(status):
-            return status
-        if runtime().tape != 0 and records_values():
-            answer = call_python(runtime().value_read, 0)
-            if answer == 0:
-                return 0
-            py_decref(answer)
-        return element_object(t.dtype, t.data)
-    note_read()
-    staged = on_host(t.data, t.device, itemsize(t.dtype))
+        return read_element(dtype, t.data)
+    staged = on_host(t.data, t.device, itemsize(dtype))
     if failed(staged):
         return staged
-    answer = element_object(t.dtype, storage(staged).data)
+    answer = read_element(dtype, storage(staged).data)
     drop(staged)
     return answer
+
+
+@native_once
+def read_element(dtype, address):
+    """The element at an address of the host's; zero with an exception set, or a failure. A tape notes it as read."""
+    status = note_value(address, itemsize(dtype), dtype)
+    if failed(status):
+        return status
+    if runtime().tape != 0 and records_values():
+        answer = call_python(runtime().value_read, 0)
+        if answer == 0:
+            return 0
+        py_decref(answer)
+    return element_object(dtype, address)
 
 
 # --- lists of numbers ------------------------------------------------------------------------------------------

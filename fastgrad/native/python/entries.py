@@ -516,6 +516,12 @@ def bump(h):
 
 
 @native
+def set_version(h, count):
+    """Let the memory under a tensor have been changed so often."""
+    tensors.set_version(h, count)
+
+
+@native
 def version(h):
     """How often the memory under a tensor was changed."""
     return tensors.version_of(h)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fastgrad.native.backward.gradients import write_retained
 from fastgrad.native.base.failures import fail, failed
 from fastgrad.native.base.intrinsics import native, node, task, tensor, words
 from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
+from fastgrad.native.contracts.flags import KEEPS_LATE
 from fastgrad.native.contracts.status import INTERNAL
 from fastgrad.native.graph import graph
 from fastgrad.native.graph.graph import (
@@ -14,6 +16,7 @@ from fastgrad.native.graph.graph import (
     is_leaf,
     living_accumulator,
 )
+from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node, retain, retain_node
 from fastgrad.native.objects.handles import wrap_node
@@ -163,12 +166,31 @@ def check_saved(n):
 
 
 @native
+def keep_late(n):
+    """Let the function of a node write the gradients that are kept of its outputs, by `keep_gradient`."""
+    node(n).flags |= KEEPS_LATE
+
+
+@native
+def keep_gradient(n, k, g):
+    """Give a gradient to the tensors that are output `k` of a node and keep theirs; a status."""
+    enter()
+    n_bytes = node(n).n_out * 8
+    grads = allocate(n_bytes)
+    if failed(grads):
+        return grads
+    for j in range(node(n).n_out):
+        words(grads)[j] = 0
+    words(grads)[k] = g
+    status = write_retained(node(n), words(grads))
+    deallocate(grads, n_bytes)
+    return status
+
+
+@native
 def attach_output(n, k, h):
-    """An alias of saved output `k` with the node as its history, as double backward wants it."""
-    a = alias(h)
-    if not failed(a):
-        tensors.set_history(a, n, k)
-    return a
+    """See `tensors.alias_of_output`."""
+    return tensors.alias_of_output(h, n, k)
 
 
 @native

@@ -37,7 +37,7 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
     WRAPPED_NUMBER,
 )
-from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS
+from fastgrad.native.contracts.python_types import KEY_NAMES, KEY_TENSORS, KEY_WORDS, N_CONSTANT_TYPES
 from fastgrad.native.objects.handles import object_handle, type_of
 from fastgrad.native.python.indexing import SLICE_BOUNDS
 from fastgrad.native.python.recorder import MODES
@@ -71,6 +71,15 @@ def put_name(c, o):
 def is_plain(kind):
     """Whether a class of tensors is one of the library's own, whose methods are known."""
     return kind == runtime().tensor_type or kind == runtime().parameter_type
+
+
+@native_inline
+def is_constant(kind):
+    """Whether instances of a class never change, and equal ones are the same."""
+    k = 0
+    while k < N_CONSTANT_TYPES and runtime().constant_types[k] != kind:
+        k += 1
+    return k < N_CONSTANT_TYPES
 
 
 @native
@@ -142,7 +151,7 @@ def put_item(c, o):
     elif kind == float_type():
         put(c, _FLOAT)
         put(c, words(o)[_FLOAT_VALUE])
-    elif kind == text_type() or kind == runtime().dtype_type:
+    elif kind == text_type() or is_constant(kind):
         put(c, _NAME)
         put_name(c, o)
     else:

@@ -8,11 +8,11 @@ become a *plan*: steps, each an op, operands (arguments, results of earlier step
 the steps run as they are, and no Python does. What a function warns its caller of, before it calls an op, belongs to
 the plan, too (`functions.plans.warn`).
 
-There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a result
-of a recorded call, or where a kernel ran besides; `unplanned` says that a call did something else that matters: it
-read a value, set a generator. A step that draws random numbers takes them when it runs. What fails by its plan
-is done again in Python, which raises. In debug mode each second call that has a plan goes the long way, and its steps
-are compared with those of the plan.
+There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a
+result of a recorded call, where a kernel ran besides, or where something follows what is done in place and could not
+be done again; `unplanned` says that a call did something else that matters: it read a value, set a generator. A step
+that draws random numbers takes them when it runs. What fails by its plan is done again in Python, which raises. In
+debug mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
 argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
@@ -76,6 +76,7 @@ from fastgrad.native.contracts.python_types import (
     A_VALUE,
     N_PLANS,
     NO_OPERAND,
+    NO_RESULT,
     PLAN_KEY,
     PLAN_NAMES,
     PLAN_RESULT,
@@ -421,6 +422,9 @@ def result_of(head, plan, results, values):
     """The object that a plan gives, or zero with an exception set."""
     if head.kind == A_TENSOR_RESULT:
         return value_object(values, results[0])
+    if head.kind == NO_RESULT:
+        py_incref(none())
+        return none()
     answer = py_tuple_new(head.n_results)
     for k in range(head.n_results):
         o = value_object(values, results[k]) if answer != 0 else 0

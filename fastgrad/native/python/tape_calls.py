@@ -42,6 +42,7 @@ from fastgrad.native.contracts.flags import (
     RETAINS_GRAD,
     WRAPPED_NUMBER,
 )
+from fastgrad.native.contracts.limits import HOST, N_DEVICES
 from fastgrad.native.contracts.records import (
     ANY_MODE,
     NOT_MOVED,
@@ -55,6 +56,7 @@ from fastgrad.native.contracts.records import (
 from fastgrad.native.contracts.status import INTERNAL, OK, OTHER_VALUE, TAPE_EDITION
 from fastgrad.native.memory.bindings import (
     REGION_BYTES,
+    bind_devices,
     bound_of,
     brought_of,
     extent_of,
@@ -66,10 +68,10 @@ from fastgrad.native.memory.bindings import (
     refresh,
     region_of,
     result_of,
+    runs_on_its_streams,
     take_values,
 )
 from fastgrad.native.memory.buffers import allocate, deallocate
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drain, drop, release_storage, retain
 from fastgrad.native.memory.replays import drop_graphs, give_back_numbers, replay
 from fastgrad.native.memory.tapes import (
@@ -101,8 +103,8 @@ COMPARED = (
 # Why a call was refused; what is wrong with which tensor is 16 times its number plus one of these.
 (
     ANOTHER_NUMBER, IN_USE, NOT_A_TENSOR, OTHER_FLAGS, OTHER_LAYOUT, OTHER_MEMORY, OTHER_GRADIENT, OTHER_MODE,
-    ANOTHER_VALUE, OTHER_OPTION,
-) = range(10)  # fmt: skip
+    ANOTHER_VALUE, OTHER_OPTION, OTHER_STREAM,
+) = range(11)  # fmt: skip
 PAIR = 2  # objects of a number that a call brings: a dict and a key
 
 
@@ -117,37 +119,39 @@ def tape_field(o, k):
 
 
 @native
-def tape_drew(o, seed, offset):
-    """Whether the block of random numbers at an offset is one that a context took of the host's default generator."""
+def tape_drew(o, device, seed, offset):
+    """Whether the block of random numbers at an offset is one that a context took of a device's default generator."""
     handle = context_object(o).tape
-    if handle == 0:
+    if handle == 0 or not 0 <= device < N_DEVICES:
         return 0
     t = tape(handle)
-    return types.int64(t.seeds[HOST] == seed and t.firsts[HOST] <= offset < t.ends[HOST])
+    return types.int64(t.seeds[device] == seed and t.firsts[device] <= offset < t.ends[device])
 
 
 @native
-def tape_numbers(o, out):
-    """The seed and the first offset of the host's random numbers in the last call of a tape, or in its capture."""
+def tape_numbers(o, device, out):
+    """A device, and seed and first offset of its random numbers in the last call of a tape, or in its capture."""
     handle = context_object(o).tape
-    words(out)[0] = tape(handle).seeds_now[HOST] if handle != 0 else 0
-    words(out)[1] = tape(handle).firsts_now[HOST] if handle != 0 else 0
-    return 2
+    known = handle != 0 and 0 <= device < N_DEVICES
+    words(out)[0] = device
+    words(out)[1] = tape(handle).seeds_now[device] if known else 0
+    words(out)[2] = tape(handle).firsts_now[device] if known else 0
+    return 3
 
 
 @native
-def follow_numbers(o, of, seed, first):
-    """Let the next calls of a tape draw the random numbers again of a call of another one, which began there."""
+def follow_numbers(o, of, device, seed, first):
+    """Let the next calls of a tape draw the numbers of a device again of a call of another one, which began there."""
     handle, other = context_object(o).tape, context_object(of).tape
-    if handle == 0 or other == 0 or tape(handle).replaying != 0:
+    if handle == 0 or other == 0 or tape(handle).replaying != 0 or not 0 <= device < N_DEVICES:
         return
     t, drawn = tape(handle), tape(other)
     t.follows = 1
-    t.seeds[HOST] = drawn.seeds[HOST]
-    t.firsts[HOST] = drawn.firsts[HOST]
-    t.ends[HOST] = drawn.ends[HOST]
-    t.seeds_now[HOST] = seed
-    t.firsts_now[HOST] = first
+    t.seeds[device] = drawn.seeds[device]
+    t.firsts[device] = drawn.firsts[device]
+    t.ends[device] = drawn.ends[device]
+    t.seeds_now[device] = seed
+    t.firsts_now[device] = first
 
 
 @native
@@ -222,11 +226,12 @@ def edit_tape(o, edition):
 
 
 @native
-def bind_tape(o, memory, source, arena):
+def bind_tape(o, memory, source, arenas):
     """Let a program say of a tape where its launches work; see Note [Bound tapes]. OK or a failure.
 
     `memory`: for each region a tensor of bytes whose storage it is, for one that calls bring the memory of the capture.
-    `source`: the words of the program, as a tensor of int64. `arena`: memory for regions that are moved, zero for none.
+    `source`: the words of the program, as a tensor of int64. `arenas`: memory for regions that are moved, a tensor of
+    each device that has such.
     """
     enter()
     handle = context_object(o).tape
@@ -244,7 +249,7 @@ def bind_tape(o, memory, source, arena):
         words(room)[k] = words(p.data)[k]
     t.program = room
     t.n_program = n
-    right = py_tuple_size(memory) == words(room)[0] and set_bases(t, memory, arena) and is_right(t)
+    right = py_tuple_size(memory) == words(room)[0] and set_bases(t, memory, arenas) and is_right(t)
     if not right:
         t.program = 0
         t.n_program = 0
@@ -257,8 +262,10 @@ def bind_tape(o, memory, source, arena):
         if place == NOT_MOVED:
             hold(r, tensor(object_handle(py_tuple_item(memory, k))).storage)
         else:
+            arena = arena_on(arenas, r.device)
             hold(r, tensor(arena).storage)
             move(t, r, tensor(arena).data + place)
+    bind_devices(t)
     take_values(t)
     drop_kept(handle)
     drain()
@@ -266,14 +273,21 @@ def bind_tape(o, memory, source, arena):
 
 
 @native
-def set_bases(t, memory, arena):
-    """Note where regions begin. False if something is no tensor of the host's, or does not fit."""
+def arena_on(arenas, device):
+    """The tensor of a device among some; zero if there is none, or if it is not without gaps."""
+    for k in range(py_tuple_size(arenas)):
+        h = object_handle(py_tuple_item(arenas, k))
+        if h != 0 and tensor(h).device == device and tensor(h).flags & CONTIGUOUS:
+            return h
+    return 0
+
+
+@native
+def set_bases(t, memory, arenas):
+    """Note where regions begin, and on which device. False if something is no tensor, or does not fit."""
     n = py_tuple_size(memory)
     if t.n_program < PROGRAM_BYTES // 8 + n * REGION_BYTES // 8:
         return False
-    room = 0
-    if arena != 0 and tensor(arena).device == HOST and tensor(arena).flags & CONTIGUOUS != 0:
-        room = tensor(arena).numel * itemsize(tensor(arena).dtype)
     for k in range(n):
         h = object_handle(py_tuple_item(memory, k))
         if h == 0:
@@ -281,9 +295,12 @@ def set_bases(t, memory, arena):
         r = region_of(t, k)
         s = storage(tensor(h).storage)
         whole = tensor(h).data == s.data and r.nbytes <= s.nbytes
-        if tensor(h).device != HOST or (r.kind != REGION_GIVEN and not whole):
+        if r.kind != REGION_GIVEN and not whole:
             return False
+        r.device = tensor(h).device
         if r.storage != NOT_MOVED:
+            arena = arena_on(arenas, r.device)
+            room = tensor(arena).numel * itemsize(tensor(arena).dtype) if arena != 0 else 0
             inside = 0 <= r.storage <= room and 0 <= r.nbytes <= room - r.storage
             if r.kind != REGION_OWN or not inside:
                 return False
@@ -296,9 +313,9 @@ def set_bases(t, memory, arena):
 
 @native
 def lies_like(h, x):
-    """Whether a tensor has the dtype, the sizes and the strides that a program says."""
+    """Whether a tensor has the device, the dtype, the sizes and the strides that a program says."""
     t = tensor(h)
-    if t.dtype != x.dtype or t.ndim != x.ndim or t.device != HOST:
+    if t.dtype != x.dtype or t.ndim != x.ndim or t.device != x.device:
         return False
     for k in range(x.ndim):
         if t.shape[k] != x.shape[k] or (t.strides[k] != x.strides[k] and x.shape[k] > 1):
@@ -414,7 +431,7 @@ def tensor_in(t, x):
     retain(r.storage)
     out.storage = r.storage
     out.dtype = x.dtype
-    out.device = HOST
+    out.device = x.device
     lay(out, data, x.ndim, x.shape, x.strides, numel)
     return handle
 
@@ -560,6 +577,8 @@ def call_tape(o, given, objects):
         return py_integer(IN_USE)
     if runtime().tape != 0 or not may_be_called(program(t.program)):
         return py_integer(OTHER_MODE)
+    if not runs_on_its_streams(t):
+        return py_integer(OTHER_STREAM)
     why = take_given(t, given, objects)
     if why != 0:
         forget_given(t)

@@ -19,8 +19,17 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.base.modes import enter
-from fastgrad.native.base.pyapi import bytes_type, py_bytes_text, py_size
+from fastgrad.native.base.pyapi import (
+    bytes_type,
+    py_bytes_text,
+    py_incref,
+    py_size,
+    py_tuple_item,
+    py_tuple_size,
+    tuple_type,
+)
 from fastgrad.native.contracts.flags import (
+    CONTIGUOUS,
     COPY_ON_WRITE,
     PASS_THROUGH,
     POST_HOOKS,
@@ -28,15 +37,16 @@ from fastgrad.native.contracts.flags import (
     REQUIRES_GRAD,
     TENSOR_HOOKS,
 )
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.records import LAID, REGION_FRESH
 from fastgrad.native.contracts.status import INTERNAL, OK
 from fastgrad.native.graph.graph import new_node, write_absent
 from fastgrad.native.memory.bindings import laid, lies_within, move, region_of
-from fastgrad.native.memory.devices import HOST
-from fastgrad.native.memory.references import drain, drop, drop_node, release_storage
+from fastgrad.native.memory.references import drain, drop, drop_node, release_storage, retain
 from fastgrad.native.memory.storages import new_storage
-from fastgrad.native.objects.handles import type_of
-from fastgrad.native.python.tape_calls import tensor_in
+from fastgrad.native.objects.handles import object_handle, type_of
+from fastgrad.native.python.tape_calls import lies_like, set_gradient, tensor_in
+from fastgrad.native.tensors.tensors import same_shape
 
 LAID_BYTES = LAID.words * 8
 HOOKED = TENSOR_HOOKS | PRE_HOOKS | POST_HOOKS
@@ -74,6 +84,27 @@ def tape_alias(o, where):
 
 
 @native
+def take_memory(h, source):
+    """Let a gradient that hooks see lie where another tensor of its sizes does, in memory of its own from now on.
+
+    OK or a failure.
+    """
+    enter()
+    t, s = tensor(h), tensor(source)
+    if t.dtype != s.dtype or t.device != s.device or not same_shape(h, source):
+        return fail(INTERNAL, t.ndim, s.ndim)
+    retain(s.storage)
+    release_storage(t.storage)
+    t.storage = s.storage
+    t.data = s.data
+    for k in range(t.ndim):
+        t.strides[k] = s.strides[k]
+    t.flags = t.flags & ~(COPY_ON_WRITE | CONTIGUOUS) | s.flags & CONTIGUOUS
+    drain()
+    return OK
+
+
+@native
 def tape_input(o, where):
     """The object of such a tensor behind a boundary of the graph: it requires gradients, and a pass ends there."""
     h = tape_tensor(o, where)
@@ -93,14 +124,45 @@ def tape_input(o, where):
 
 
 @native
+def tape_leaf(o, pair):
+    """A new reference to a leaf, whose gradient lies where a replay has it by now; or a failure.
+
+    `pair`: the leaf, and how its gradient lies.
+    """
+    enter()
+    if type_of(pair) != tuple_type() or py_tuple_size(pair) != 2:
+        return fail(INTERNAL, 0, 0)
+    leaf = py_tuple_item(pair, 0)
+    h = object_handle(leaf)
+    at = place_of(o, py_tuple_item(pair, 1))
+    if h == 0 or at == 0:
+        return fail(INTERNAL, h != 0, at != 0)
+    t = tape(context_object(o).tape)
+    x = laid(at)
+    g = tensor(h).grad
+    if g == 0 or tensor(g).data != region_of(t, x.region).base + x.offset or not lies_like(g, x):
+        g = tensor_in(t, x)
+        if failed(g):
+            return g
+        set_gradient(leaf, g)
+    py_incref(leaf)
+    return leaf
+
+
+@native
 def keep_apart(o, where):
-    """Let anyone keep the memory of a region who holds it: the rest of the replay goes on in a copy. A status."""
+    """Let anyone keep the memory of a region of the host's who holds it: the rest of the replay goes on in a copy.
+
+    A status.
+    """
     enter()
     at = place_of(o, where)
     if at == 0:
         return fail(INTERNAL, 0, 0)
     t = tape(context_object(o).tape)
     r = region_of(t, laid(at).region)
+    if r.device != HOST:
+        return fail(INTERNAL, r.device, 0)
     if r.kind != REGION_FRESH or r.storage == 0 or storage(r.storage).refs == 1:
         return OK
     fresh = new_storage(r.nbytes, storage(r.storage).dtype, HOST)

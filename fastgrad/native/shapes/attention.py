@@ -16,6 +16,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.attention import KEYS, QUERIES
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.status import MISFIT
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
@@ -25,6 +26,7 @@ from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.elements import itemsize
 from fastgrad.native.tensors.tensors import is_contiguous, new_tensor, same_shape
 
+LAUNCHES = 2  # that the gradients are found by on a GPU
 MOST_LANES = 16  # elements of the widest vector; rows are filled up to whole vectors
 
 
@@ -42,8 +44,7 @@ def with_rows(h):
 def new_like(h):
     """A tensor of the sizes of `h` in which heads lie within positions if they do so in `h`.
 
-    So what came from transposing heads and positions is transposed back without a copy. Kernels add up what they write
-    there, so it is of the dtype that they compute in.
+    So what came from transposing heads and positions is transposed back without a copy.
     """
     t = tensor(h)
     sizes = words(stack_small())
@@ -53,7 +54,7 @@ def new_like(h):
     if swaps:
         sizes[1] = t.shape[2]
         sizes[2] = t.shape[1]
-    out = new_tensor(computed_dtype(t.dtype), t.device, t.ndim, sizes)
+    out = new_tensor(t.dtype, t.device, t.ndim, sizes)
     if not failed(out) and swaps:
         o = tensor(out)
         stride = o.strides[1]
@@ -120,8 +121,12 @@ def check_operands(operands):
 
 @native
 def scratch_for(query, key, work, f):
-    """Room for what the kernels keep of a head, for each thread: a new tensor."""
+    """Room for what the kernels keep of a head, for each thread, on a GPU a number of each query: a new tensor."""
     q = tensor(query)
+    if q.device != HOST:
+        f.scratch.nbytes = q.numel // q.shape[q.ndim - 1] * itemsize(computed_dtype(q.dtype))
+        f.scratch.count = 1
+        return new_tensor(computed_dtype(q.dtype), q.device, q.ndim - 1, q.shape)
     e = q.shape[q.ndim - 1]
     width = (e + MOST_LANES - 1) // MOST_LANES * MOST_LANES
     keys = (tensor(key).shape[q.ndim - 2] + KEYS - 1) // KEYS * KEYS
@@ -149,6 +154,7 @@ def run_attention(op, n, operands, attrs, f):
     of = integers.attention(attrs)
     f.causal = of.causal
     f.scale = of.scale
+    f.launches = LAUNCHES
     work = q.numel * f.keys // 16
     scratch = scratch_for(operands[0], operands[1], work, f)
     if failed(scratch):

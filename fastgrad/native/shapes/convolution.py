@@ -31,14 +31,15 @@ from fastgrad.native.contracts.frames.convolution import (
     THREADS,
 )
 from fastgrad.native.contracts.status import MISFIT
-from fastgrad.native.launch.elementwise import run_elementwise
+from fastgrad.native.launch.elementwise import copy_here, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.launch.promotion import computed_dtype, is_half
 from fastgrad.native.memory.devices import launches_itself
 from fastgrad.native.memory.flights import depart
 from fastgrad.native.memory.launches import arrive, find_kernel
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, in_order, relaid
-from fastgrad.native.shapes.matrices import gemm_operand, run_gemm
+from fastgrad.native.shapes.matrices import ONE, gemm_operand, run_gemm, write_product
 from fastgrad.native.tensors.elements import itemsize
 from fastgrad.native.tensors.layouts import new_image
 from fastgrad.native.tensors.tensors import finished, new_tensor, new_view
@@ -98,6 +99,7 @@ def launch_stages(op, computes, out, f):
     f.stage = 0
     f.first = 0
     f.steps = 0
+    f.tf32 = runtime().convolutions_in_tf32
     f.scratch.data = 0
     f.scratch.nbytes = 0
     f.scratch.count = 1
@@ -109,7 +111,7 @@ def launch_stages(op, computes, out, f):
     kernel = op_record(op).kernel
     place = depart(address_of(f), words_of(f))
     if launches_itself(o.device):
-        plan_tiles(computes, f, o.numel, itemsize(o.dtype))
+        plan_tiles(computes, f, o.numel, itemsize(computed_dtype(o.dtype)))
         status = 0
     else:
         status = ask(kernel, o.device, o.dtype, f)
@@ -202,7 +204,8 @@ def fits_32_bits(f):
 def plan_tiles(computes, f, results, size):
     """Write what the kernel of a device that launches itself would say: see Note [Tiles] of the frame.
 
-    A launch of more blocks than there can be is refused by the device.
+    Sums of parts, of so many bytes, are of the dtype that is computed in. A launch of more blocks than there can be is
+    refused by the device.
     """
     tiles, terms = tiles_of(computes, f)
     parts = max(1, min(MOST_BLOCKS // max(tiles, 1), terms // LEAST_TERMS))
@@ -297,7 +300,9 @@ def run_pointwise(computes, f, first, second, bias, out):
             right = as_matrix(a, places, f.c, 0)
             result = as_matrix(out, f.o, f.c, 0)
         status = min(left, min(right, result))
-        if not failed(status):
+        if not failed(status) and bias != 0 and is_half(tensor(out).dtype):
+            status = multiply_and_add(left, right, bias, result)
+        elif not failed(status):
             status = multiply(left, right, bias, result)
         for view in (left, right, result):
             if not failed(view):
@@ -306,6 +311,13 @@ def run_pointwise(computes, f, first, second, bias, out):
     if not failed(a):
         drop(a)
     return status
+
+
+@native
+def multiply_and_add(left, right, bias, out):
+    """Write the product of two matrices of halves; the bias is added to its rows before they are rounded. A status."""
+    status = copy_here(out, bias)
+    return status if failed(status) else write_product(out, left, right, ONE, ONE, 0)
 
 
 @native

@@ -23,14 +23,14 @@ from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_byt
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, IN_WORDS, PER_BLOCK
 from fastgrad.native.contracts.frames.indexing import NONZERO_PIECE
-from fastgrad.native.contracts.limits import N_RANDOM_KERNELS
+from fastgrad.native.contracts.integers import UNSET
+from fastgrad.native.contracts.limits import HOST, N_RANDOM_KERNELS
 from fastgrad.native.contracts.ops import SHAPE_FILLED, SHAPE_SEQUENCE
 from fastgrad.native.contracts.status import INTERNAL, OK
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.launch import launch_frame, op_record
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
-from fastgrad.native.memory.tapes import note_read, note_value
+from fastgrad.native.memory.tapes import note_value
 from fastgrad.native.objects.handles import type_of
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.elements import on_host
@@ -123,11 +123,11 @@ def created(op, kind, attrs):
     """A new tensor, filled; a handle or a failure."""
     of = integers.created(attrs)
     sizes = integers.listed(of.rest)
-    limit = 2 if kind == SHAPE_SEQUENCE else 3 if kind == SHAPE_FILLED else N_RANDOM_KERNELS
+    limit = 2 if kind == SHAPE_SEQUENCE else UNSET + 1 if kind == SHAPE_FILLED else N_RANDOM_KERNELS
     if not 0 <= of.which < limit:
         return fail(INTERNAL, op, of.which)
     out = new_tensor(of.dtype, of.device, sizes.count, sizes.rest)
-    if failed(out):
+    if failed(out) or (kind == SHAPE_FILLED and of.which == UNSET):
         return out
     if kind == SHAPE_FILLED:
         status = fill_scalar(out, of.which, float_of(of.a), of.a)
@@ -148,13 +148,13 @@ def word_in(h):
     if t.device == HOST:
         status = note_value(t.data, WORD_BYTES, INT64)
         return status if failed(status) else words(t.data)[0]
-    note_read()
     staged = on_host(t.data, t.device, WORD_BYTES)
     if failed(staged):
         return staged
+    status = note_value(storage(staged).data, WORD_BYTES, INT64)
     word = words(storage(staged).data)[0]
     drop(staged)
-    return word
+    return status if failed(status) else word
 
 
 @native

@@ -8,7 +8,8 @@ from fastgrad.native.base.intrinsics import (
     address_of,
     advance,
     native,
-    product,
+    native_inline,
+    native_once,
     runtime,
     stack_frame,
     stack_small,
@@ -18,20 +19,18 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import INT32, INT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
-from fastgrad.native.contracts.integers import FROM_FRONT, STACKED
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.integers import STACKED
+from fastgrad.native.contracts.limits import FRAME_DIMS, MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
 from fastgrad.native.contracts.status import (
     ELEMENT_RANGE,
     INDEX_DIMS,
     INDEX_DTYPE,
-    INDEX_RANGE,
     INDEX_SIZES,
-    INDICES_RANGE,
     INTERNAL,
     MISFIT,
+    NOT_FOUND,
     OK,
-    OPERAND_LENGTH,
     SOURCE_DTYPE,
     TOO_MANY_DIMS,
 )
@@ -39,9 +38,10 @@ from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import broadcast, cast, copy_into
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.references import drop, retain
-from fastgrad.native.shapes.copies import contiguous, zeros
+from fastgrad.native.shapes.copies import contiguous, merging, zeros
+from fastgrad.native.shapes.index_launches import run_index
 from fastgrad.native.shapes.parts import join
-from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor, wrap_dim
+from fastgrad.native.tensors.tensors import bump_version, finished, new_tensor, new_view, wrap_dim
 from fastgrad.native.tensors.views import make_view, view_expand, view_reshape
 
 # --- gather and scatter ---------------------------------------------------------------------------------
@@ -50,14 +50,14 @@ from fastgrad.native.tensors.views import make_view, view_expand, view_reshape
 SHORT = 4  # too few elements for an innermost loop if there is a longer one
 
 
-@native
-def run_gather(kernel, out, x, index, dim):
-    """Launch a gather into `out`, or a scatter of `out` into `x`; returns a status."""
+@native_inline
+def gather_frame(f, out, x, index, dim):
+    """Fill the frame of a gather into `out`, or of a scatter of `out` into `x`, neighbours merged.
+
+    False where it has no room for all dimensions.
+    """
     tx = tensor(x)
     ti = tensor(index)
-    if ti.numel == 0:
-        return 0
-    f = frames.gather(stack_frame())
     f.out = tensor(out).data
     f.x = tx.data
     f.index = ti.data
@@ -67,6 +67,8 @@ def run_gather(kernel, out, x, index, dim):
     f.rank = 0
     for d in range(ti.ndim):
         if ti.shape[d] != 1:
+            if f.rank == FRAME_DIMS:
+                return False
             add_dim(f, ti.shape[d], tensor(out).strides[d], 0 if d == dim else tx.strides[d], ti.strides[d])
             if d == dim:
                 f.along = f.rank - 1
@@ -75,9 +77,57 @@ def run_gather(kernel, out, x, index, dim):
     last = f.rank - 1
     if f.sizes[last] < min(SHORT, f.sizes[0]):  # elements of x that differ are added to in any order
         swap_dims(f, 0, last)
-    return launch_checked(
-        kernel, tx.device, tx.dtype, address_of(f), words_of(f), ti.numel, ELEMENT_RANGE, dim
-    )
+    return True
+
+
+@native_inline
+def launch_gather(kernel, f, x, index, dim):
+    """Launch a gather or a scatter over the elements of an index; returns a status."""
+    tx = tensor(x)
+    work = tensor(index).numel
+    return launch_checked(kernel, tx.device, tx.dtype, address_of(f), words_of(f), work, ELEMENT_RANGE, dim)
+
+
+@native
+def part_for(h, index, dim):
+    """A view of the part of a tensor that an index reaches: of the sizes of the index, but for one dimension."""
+    t = tensor(h)
+    sizes = words(stack_small())
+    for d in range(t.ndim):
+        sizes[d] = t.shape[d] if d == dim else tensor(index).shape[d]
+    return new_view(h, t.ndim, sizes, t.strides, t.data)
+
+
+@native_once
+def gather_merged(kernel, out, x, index, dim):
+    """As `run_gather`, where a frame has no room for the dimensions: see Note [Pieces of a launch]."""
+    part = part_for(x, index, dim)
+    side = part_for(out, index, NOT_FOUND)
+    into = merging(part) if not failed(part) else part
+    other = merging(side) if not failed(side) else side
+    where = merging(index)
+    status = min(into, other, where, OK)
+    if not failed(status):
+        f = frames.gather(stack_frame())
+        gather_frame(f, other, into, where, dim)
+        status = launch_gather(kernel, f, into, where, dim)
+    if not failed(status) and into != part and kernel != op_record(runtime().gather_op).kernel:
+        status = copy_into(part, into)
+    for made in (part, side, into, other, where):
+        if not failed(made):
+            drop(made)
+    return status
+
+
+@native
+def run_gather(kernel, out, x, index, dim):
+    """Launch a gather into `out`, or a scatter of `out` into `x`; returns a status."""
+    if tensor(index).numel == 0:
+        return 0
+    f = frames.gather(stack_frame())
+    if not gather_frame(f, out, x, index, dim):
+        return gather_merged(kernel, out, x, index, dim)
+    return launch_gather(kernel, f, x, index, dim)
 
 
 @native
@@ -325,37 +375,6 @@ def joined(n, indices, rank, sizes):
     for k in range(made):
         drop(parts[k])
     return status
-
-
-@native
-def run_index(kernel, out, x, places, count, first, accumulate, form):
-    """Launch indexing of contiguous `x` into `out`, or the writing of `out` into `x`; returns a status.
-
-    `places` is as many index tensors, one after the other.
-    """
-    tx = tensor(x)
-    f = frames.index(stack_frame())
-    f.out = tensor(out).data
-    f.x = tx.data if tx.numel > 0 else 0  # a view of an empty tensor may begin anywhere
-    f.indices = tensor(places).data
-    f.count = count
-    f.n = tensor(places).numel // count
-    f.before = 1
-    f.after = 1
-    f.accumulate = accumulate
-    f.from_front = form & FROM_FRONT
-    for d in range(first):
-        f.before *= tx.shape[d]
-    for d in range(first + count, tx.ndim):
-        f.after *= tx.shape[d]
-    for k in range(count):
-        f.lengths[k] = tx.shape[first + k]
-    if tensor(out).numel != product(product(f.before, f.n), f.after):  # a gradient's indices come from a hook
-        return fail(OPERAND_LENGTH, 1)
-    reason = INDEX_RANGE if count == 1 else INDICES_RANGE
-    work = tensor(out).numel + 1
-    last = first + count - 1
-    return launch_checked(kernel, tx.device, tx.dtype, address_of(f), words_of(f), work, reason, first, last)
 
 
 @native

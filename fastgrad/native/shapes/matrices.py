@@ -16,7 +16,7 @@ from fastgrad.native.contracts.frames.matrices import (
     SHARED_ROWS,
     STRIP_ROWS,
 )
-from fastgrad.native.contracts.limits import FIRST_GPU
+from fastgrad.native.contracts.limits import FIRST_GPU, HOST
 from fastgrad.native.contracts.ops import VIEW_UNSQUEEZE
 from fastgrad.native.contracts.status import (
     ADDED_SIZES,
@@ -31,7 +31,6 @@ from fastgrad.native.contracts.status import (
 from fastgrad.native.launch.elementwise import broadcast, cast, copy_here, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_complex, is_floating
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zero_fill
 from fastgrad.native.tensors.tensors import finished, new_tensor

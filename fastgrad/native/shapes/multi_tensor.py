@@ -15,10 +15,13 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.cuda import MOST_CHUNKS
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, ITEMSIZES
 from fastgrad.native.contracts.flags import CONTIGUOUS, INFERENCE, INFERENCE_MODE
+from fastgrad.native.contracts.frame import ROOM
 from fastgrad.native.contracts.frames import FLAT
-from fastgrad.native.contracts.frames.multi_tensor import GROUP
+from fastgrad.native.contracts.frames.multi_tensor import COUNTS, GROUP, NOTES, SUMS
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.status import (
     INFERENCE_INPLACE,
     INTERNAL,
@@ -31,16 +34,16 @@ from fastgrad.native.graph.packing import about_to_change
 from fastgrad.native.launch.elementwise import copy_into
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.buffers import allocate, deallocate
-from fastgrad.native.memory.devices import HOST
+from fastgrad.native.memory.devices import launches_itself
 from fastgrad.native.memory.joined import launch_joined, may_go_on
 from fastgrad.native.memory.launches import find_kernel, launch
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.tensors.layouts import lies_like, without_gaps
 from fastgrad.native.tensors.overlap import overlaps_itself
-from fastgrad.native.tensors.tensors import bump_version, same_shape
+from fastgrad.native.tensors.tensors import bump_version, new_tensor, same_shape
 
-BEFORE_TENSORS = GROUP.place("tensors")  # words
+BEFORE_TENSORS, ROOM_WORDS = GROUP.place("tensors"), ROOM.words
 
 
 @native
@@ -65,21 +68,62 @@ def each(op, n, ins, n_attrs, attrs):
         status = check_group(info, advance(ins, k), present)
         if failed(status):
             return status
+    room = room_for_sums(info, n // size, tensor(ins[0]).device)
+    if failed(room):
+        return room
     status = OK
-    if (
-        tensor(ins[0]).device == HOST
-        and runtime().joins[info.kernel] != 0
-        and have_stamps(info, n, ins, size, present)
-    ):
-        status = run_joinable(info, n, ins, size, n_attrs, attrs)
+    if may_join(info, n, ins, size, present):
+        status = run_joinable(info, n, ins, size, n_attrs, attrs, room)
     else:
         for k in range(0, n, size):
             if not failed(status):
-                status = run_group(info, advance(ins, k), n_attrs, attrs)
+                status = run_group(info, advance(ins, k), n_attrs, attrs, room)
+    if room != 0:
+        drop(room)
     if failed(status):
         return status
     retain(ins[0])
     return ins[0]
+
+
+@native
+def room_for_sums(info, n_groups, device):
+    """A tensor for what the blocks of a call find where their kernel adds that up, else 0; or a failure."""
+    if not runtime().joins[info.kernel] & SUMS or not launches_itself(device):
+        return 0
+    size = words(stack_small())
+    size[0] = MOST_CHUNKS + n_groups
+    return new_tensor(FLOAT64, device, 1, size)
+
+
+@native
+def may_join(info, n, ins, size, present):
+    """Whether the launches of a call may become one: see Note [Joined launches] in `memory.joined`."""
+    device = tensor(ins[0]).device
+    joins = runtime().joins[info.kernel]
+    if joins & SUMS:
+        return launches_itself(device) and write_to_one(info, n, ins, size, present)
+    if joins & NOTES and not write_to_one(info, n, ins, size, present):
+        return False
+    if joins == 0 or (device != HOST and not launches_itself(device)):
+        return False
+    return have_stamps(info, n, ins, size, present)
+
+
+@native
+def write_to_one(info, n, ins, size, present):
+    """Whether all groups of a call write to the same single number, and read it nowhere else."""
+    at = 0  # of that number, in a group
+    for place in range(info.places):
+        if info.written & info.single & (1 << place):
+            break
+        at += present >> place & 1
+    total = tensor(ins[at])
+    for k in range(n):
+        t = tensor(ins[k])
+        if t.data != total.data if k % size == at else t.storage == total.storage:
+            return False
+    return True
 
 
 @native
@@ -88,13 +132,14 @@ def find_kernels(info, n, ins, size):
     found_for = -1
     for k in range(0, n, size):
         t = tensor(ins[k])
-        if t.device != HOST or t.dtype == found_for or (t.dtype != FLOAT32 and t.dtype != FLOAT64):
+        if t.dtype == found_for or (t.device == HOST and t.dtype != FLOAT32 and t.dtype != FLOAT64):
             continue
         found_for = t.dtype
-        for kernel in (info.kernel, runtime().joined_kernel):
-            found = find_kernel(kernel, HOST, t.dtype, FLAT)
-            if failed(found):
-                return found
+        found = find_kernel(info.kernel, t.device, t.dtype, FLAT)
+        if not failed(found) and t.device == HOST:
+            found = find_kernel(runtime().joined_kernel, HOST, t.dtype, FLAT)
+        if failed(found):
+            return found
     return OK
 
 
@@ -104,7 +149,7 @@ def have_stamps(info, n, ins, size, present):
 
     If they have nothing to do either with those of the launches that a tape ends with, it is the stamp of these.
     """
-    if may_go_on() and are_apart(info, n, ins, size, present):
+    if may_go_on(tensor(ins[0]).device) and are_apart(info, n, ins, size, present):
         return True
     runtime().stamp += 1
     return are_apart(info, n, ins, size, present)
@@ -112,8 +157,12 @@ def have_stamps(info, n, ins, size, present):
 
 @native_once
 def are_apart(info, n, ins, size, present):
-    """Whether what is written of each tensor of a call is memory that no other tensor with the last stamp lies in."""
+    """Whether what is written of each tensor of a call is memory that no other tensor with the last stamp lies in.
+
+    The number that all groups note something in does not count.
+    """
     rt = runtime()
+    shared = info.single if rt.joins[info.kernel] & NOTES else 0
     for written in (1, 0):
         for k in range(0, n, size):
             j = k
@@ -122,7 +171,7 @@ def are_apart(info, n, ins, size, present):
                     continue
                 s = storage(tensor(ins[j]).storage)
                 j += 1
-                if info.written >> place & 1 != written:
+                if info.written >> place & 1 != written or shared >> place & 1:
                     continue
                 if s.stamp == rt.stamp or (written and s.read_stamp == rt.stamp):
                     return False
@@ -135,9 +184,9 @@ def are_apart(info, n, ins, size, present):
 
 @native
 def is_joinable(info, group, present):
-    """Whether a kernel of the host's takes the tensors of a group as they lie."""
+    """Whether a kernel takes the tensors of a group as they lie."""
     first = tensor(group[0])
-    if first.dtype != FLOAT32 and first.dtype != FLOAT64:
+    if first.device == HOST and first.dtype != FLOAT32 and first.dtype != FLOAT64:
         return False
     if not first.flags & CONTIGUOUS:
         return lie_alike(info, group, present)
@@ -151,7 +200,22 @@ def is_joinable(info, group, present):
 
 
 @native
-def write_frame(info, group, n_attrs, attrs, f):
+def write_settings(info, n_attrs, attrs, room, f):
+    """Write what stands behind the tensors of a group; how many words the frame has."""
+    behind = advance(f.tensors, info.places)
+    n = n_attrs - 1
+    for k in range(n):
+        behind[k] = integers.groups(attrs).rest[k]
+    if room != 0:
+        behind[n] = tensor(room).data
+        behind[n + 1] = tensor(room).numel * ITEMSIZES[FLOAT64]
+        behind[n + 2] = 1
+        n += ROOM_WORDS
+    return BEFORE_TENSORS + info.places + n
+
+
+@native
+def write_frame(info, group, n_attrs, attrs, room, f):
     """Write the frame of a group whose tensors are taken as they lie, and count changes of those that are written."""
     first = tensor(group[0])
     present = integers.groups(attrs).present
@@ -169,18 +233,16 @@ def write_frame(info, group, n_attrs, attrs, f):
             if info.written >> k & 1:
                 bump_version(group[j])
             j += 1
-    settings = advance(f.tensors, info.places)
-    for k in range(n_attrs - 1):
-        settings[k] = integers.groups(attrs).rest[k]
+    write_settings(info, n_attrs, attrs, room, f)
 
 
 @native
-def run_joinable(info, n, ins, size, n_attrs, attrs):
+def run_joinable(info, n, ins, size, n_attrs, attrs, room):
     """Run the kernel over groups that have nothing to do with each other, as one launch where they lie well; a status.
 
     See Note [Joined launches] in `memory.joined`.
     """
-    n_words = BEFORE_TENSORS + info.places + n_attrs - 1
+    n_words = BEFORE_TENSORS + info.places + n_attrs - 1 + (ROOM_WORDS if room != 0 else 0)
     nbytes = n // size * n_words * 8
     table = allocate(nbytes)
     if failed(table):
@@ -192,16 +254,16 @@ def run_joinable(info, n, ins, size, n_attrs, attrs):
         group = advance(ins, k)
         joinable = k < n and is_joinable(info, group, integers.groups(attrs).present)
         if count > 0 and not failed(status) and (not joinable or tensor(group[0]).dtype != dtype):
-            status = launch_joined(info.kernel, dtype, table, count, n_words)
+            status = launch_joined(info.kernel, tensor(ins[0]).device, dtype, table, count, n_words)
             count = 0
         if failed(status) or k == n:
             break
         if joinable:
             dtype = tensor(group[0]).dtype
-            write_frame(info, group, n_attrs, attrs, frames.group(table + count * n_words * 8))
+            write_frame(info, group, n_attrs, attrs, room, frames.group(table + count * n_words * 8))
             count += 1
         else:
-            status = run_group(info, group, n_attrs, attrs)
+            status = run_group(info, group, n_attrs, attrs, room)
     deallocate(table, nbytes)
     return status
 
@@ -253,7 +315,7 @@ def lie_alike(info, group, present):
 
 
 @native
-def run_group(info, group, n_attrs, attrs):
+def run_group(info, group, n_attrs, attrs, room):
     """Run the kernel over one group, by way of contiguous copies where its tensors do not lie alike; a status."""
     first = tensor(group[0])
     present = integers.groups(attrs).present
@@ -285,15 +347,11 @@ def run_group(info, group, n_attrs, attrs):
                     f.single = tensor(h).dtype
             elif failed(h):
                 status = h
-    settings = advance(f.tensors, info.places)
-    for k in range(n_attrs - 1):
-        settings[k] = integers.groups(attrs).rest[k]
-    n_words = BEFORE_TENSORS + info.places + n_attrs - 1
+    n_words = write_settings(info, n_attrs, attrs, room, f)
     kernel = info.kernel
     if not failed(status):
-        if (
-            info.written & info.single and first.numel >= 2 * runtime().part_work
-        ):  # see Note [Steps count themselves]
+        in_parts = first.numel >= 2 * runtime().part_work and not launches_itself(first.device)
+        if runtime().joins[kernel] & COUNTS and in_parts:  # see Note [Steps count themselves]
             f.n = 0
             status = launch(kernel, first.device, first.dtype, FLAT, address_of(f), n_words, 0)
             f.n = first.numel

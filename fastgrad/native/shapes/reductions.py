@@ -8,6 +8,7 @@ from fastgrad.native.base.intrinsics import (
     advance,
     float_of,
     native,
+    native_inline,
     native_once,
     runtime,
     stack_frame,
@@ -16,7 +17,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL
-from fastgrad.native.contracts.limits import FIRST_GPU, MAX_DIMS
+from fastgrad.native.contracts.limits import FIRST_GPU, FRAME_DIMS
 from fastgrad.native.contracts.ops import (
     ACCUMULATES_INT,
     FLOAT_ONLY,
@@ -37,8 +38,8 @@ from fastgrad.native.launch.elementwise import elementwise, number_tensor
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import computed_dtype, is_floating, number_dtype, summed_dtype
 from fastgrad.native.memory.references import drop
-from fastgrad.native.shapes.copies import contiguous, reshape_or_copy
-from fastgrad.native.tensors.tensors import finished, new_tensor, wrap_dim
+from fastgrad.native.shapes.copies import contiguous, merging, reshape_or_copy
+from fastgrad.native.tensors.tensors import finished, new_tensor, new_view, wrap_dim
 from fastgrad.native.tensors.views import view_expand
 
 # A reduction of so much to so few results runs over blocks: neither depends on the number of threads. Sums of columns
@@ -91,14 +92,12 @@ def by_strides(t, order):
         order[place] = d
 
 
-@native
-def run_reduction(kernel, dtype, h, mask, out):
-    """Launch a reduction of `h` over the dimensions of `mask` into contiguous `out`."""
-    t = tensor(h)
-    f = frames.reduction(stack_frame())
-    f.out = tensor(out).data
-    f.x = t.data if t.numel != 0 else 0  # a view of nothing may begin beyond its memory
-    f.results = tensor(out).numel
+@native_inline
+def reduction_frame(f, t, mask):
+    """Write the dimensions of a reduction to its frame, neighbours merged, and how many elements are reduced to each.
+
+    Returns how many results there are, -1 where the frame has no room for all dimensions.
+    """
     reduced = 1
     results = 1
     order = words(
@@ -121,6 +120,8 @@ def run_reduction(kernel, dtype, h, mask, out):
             stride = t.strides[d]
             if rank > 0 and stride == dims.strides[rank - 1] * dims.sizes[rank - 1]:
                 dims.sizes[rank - 1] *= size
+            elif rank == FRAME_DIMS:
+                return -1
             else:
                 dims.sizes[rank] = size
                 dims.strides[rank] = stride
@@ -131,15 +132,73 @@ def run_reduction(kernel, dtype, h, mask, out):
             rank = 1
         dims.rank = rank
     f.count = reduced
+    return results
+
+
+@native_once
+def split_dims(h, mask):
+    """A tensor whose dimensions of `mask` are the last ones, in memory as well; the caller gets a reference."""
+    t = tensor(h)
+    sizes = words(stack_small())
+    strides = words(stack_small())
+    rank = 0
+    for part in range(2):
+        for d in range(t.ndim):
+            if (mask >> d) & 1 == part:
+                sizes[rank] = t.shape[d]
+                strides[rank] = t.strides[d]
+                rank += 1
+    view = new_view(h, rank, sizes, strides, t.data)
+    if failed(view):
+        return view
+    out = merging(view)
+    drop(view)
+    return out
+
+
+@native_once
+def reduce_merged(kernel, dtype, h, mask, out):
+    """As `run_reduction`, where a frame has no room for the dimensions: see Note [Pieces of a launch]."""
+    dense = split_dims(h, mask)
+    if failed(dense):
+        return dense
+    t = tensor(dense)
+    n = t.ndim
+    gone = 0
+    for d in range(n):
+        gone += (mask >> d) & 1
+    f = frames.reduction(stack_frame())
+    status = launch_reduction(kernel, dtype, f, t, reduction_frame(f, t, (1 << n) - (1 << n - gone)), out)
+    drop(dense)
+    return status
+
+
+@native
+def run_reduction(kernel, dtype, h, mask, out):
+    """Launch a reduction of `h` over the dimensions of `mask` into contiguous `out`."""
+    t = tensor(h)
+    f = frames.reduction(stack_frame())
+    results = reduction_frame(f, t, mask)
+    if results < 0:
+        return reduce_merged(kernel, dtype, h, mask, out)
+    return launch_reduction(kernel, dtype, f, t, results, out)
+
+
+@native_inline
+def launch_reduction(kernel, dtype, f, t, results, out):
+    """Launch a reduction of a tensor whose dimensions stand in the frame."""
+    f.out = tensor(out).data
+    f.x = t.data if t.numel != 0 else 0  # a view of nothing may begin beyond its memory
+    f.results = tensor(out).numel
     if results != f.results:
         return fail(MISFIT)
     if results == 0:
         return 0
     blocks = 1
-    if f.kept.rank < MAX_DIMS:
+    if f.kept.rank < FRAME_DIMS:
         columns = f.kept.rank == 1 and f.kept.strides[0] == 1 and f.gone.strides[0] != 1
         few = FEW_COLUMNS if columns else FEW
-        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], reduced, f.results, few, t.device)
+        blocks = count_blocks(f.gone.sizes[f.gone.rank - 1], f.count, f.results, few, t.device)
     if blocks > 1:
         return reduce_blocks(kernel, dtype, f, blocks, out)
     return launch_frame(kernel, t.device, dtype, f, t.numel + 1)

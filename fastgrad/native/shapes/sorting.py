@@ -26,10 +26,10 @@ from fastgrad.native.contracts.frames.sorting import (
     ROWS,
     SOUGHT,
 )
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.ops import AS_OPERANDS
 from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
-from fastgrad.native.memory.devices import HOST
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, in_strides
 from fastgrad.native.shapes.rows import DIM_STAYS, extents_in_memory, row_sizes

@@ -18,11 +18,22 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words_of,
 )
-from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT16, INT32, INT64, UINT8
+from fastgrad.native.contracts.element_types import (
+    BOOL,
+    COMPLEX128,
+    FLOAT16,
+    FLOAT64,
+    INT32,
+    INT64,
+    ITEMSIZES,
+    UINT8,
+)
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
-from fastgrad.native.memory.devices import HOST, are_peers
+from fastgrad.native.contracts.limits import FRAME_DIMS, HOST
+from fastgrad.native.contracts.status import OK
+from fastgrad.native.memory.devices import are_peers
 from fastgrad.native.memory.launches import launch, launch_peer_copy, launch_transfer
 from fastgrad.native.memory.references import drop
 from fastgrad.native.memory.storages import new_storage
@@ -61,19 +72,28 @@ def copy_elements(t, target):
         f.inputs[0] = t.data
         return launch(kernel, t.device, t.dtype, FLAT, frame, FLAT_INPUTS + 1, t.numel)
     s = frames.strided(frame)
-    s.out.data = target
-    s.inputs.data = t.data
     s.across = 0
-    s.rank = max(t.ndim, 1)
+    s.rank = min(max(t.ndim, 1), FRAME_DIMS)
     s.sizes[0] = 1
     stride = 1
-    for k in range(t.ndim):
+    for k in range(min(t.ndim, FRAME_DIMS)):
         d = t.ndim - 1 - k
         s.sizes[k] = t.shape[d]
         s.out.strides[k] = stride
         s.inputs.strides[k] = t.strides[d]
         stride *= t.shape[d]
-    return launch(kernel, t.device, t.dtype, STRIDED, frame, STRIDED_INPUTS + OPERAND_WORDS, t.numel)
+    status = OK
+    for piece in range(t.numel // stride):  # one but where a frame has no room for all dimensions
+        at = piece
+        source = t.data
+        for d in range(t.ndim - FRAME_DIMS - 1, -1, -1):
+            source += at % t.shape[d] * t.strides[d] * itemsize(t.dtype)
+            at //= t.shape[d]
+        s.inputs.data = source
+        s.out.data = target + piece * stride * itemsize(t.dtype)
+        if not failed(status):
+            status = launch(kernel, t.device, t.dtype, STRIDED, frame, STRIDED_INPUTS + OPERAND_WORDS, stride)
+    return status
 
 
 # --- constants -------------------------------------------------------------------------------------------------
@@ -104,6 +124,25 @@ def write_constant(handle, kind, real, integer):
     else:
         f.value = integer
     return launch(runtime().constant_kernel, t.device, t.dtype, FLAT, address_of(f), words_of(f), t.numel)
+
+
+@native
+def write_complex(handle, real, imag):
+    """Write a complex number, the bits of whose second part are given, to a complex128 of another device; a status.
+
+    It is two constants of parts: nothing is brought from the host, for which a capture of a graph has no place.
+    """
+    t = tensor(handle)
+    f = frames.constant(stack_small())
+    f.n = 1
+    f.out = t.data
+    f64s(address_of(f) + VALUE)[0] = real
+    status = launch(runtime().constant_kernel, t.device, FLOAT64, FLAT, address_of(f), words_of(f), 1)
+    if status != 0:
+        return status
+    f.out = t.data + ITEMSIZES[FLOAT64]
+    f.value = imag
+    return launch(runtime().constant_kernel, t.device, FLOAT64, FLAT, address_of(f), words_of(f), 1)
 
 
 # --- between devices -------------------------------------------------------------------------------------------

@@ -286,6 +286,15 @@ def alias(source):
 
 
 @native
+def alias_of_output(h, n, k):
+    """An alias of what a node saved of its output `k`, with the node as its history, as double backward wants it."""
+    a = alias(h)
+    if not failed(a):
+        set_history(a, n, k)
+    return a
+
+
+@native
 def mark_view(handle, source, several):
     """Say that an op made `handle` as a view of `source`, or `several` of them: a change of one is one of the other.
 
@@ -386,6 +395,12 @@ def bump_version(handle):
     storage(counter_of(handle)).version += 1
     if recording():
         keep_for_tape(tensor(handle).storage, 0)
+
+
+@native
+def set_version(handle, count):
+    """Let the memory under a tensor have been changed so often."""
+    storage(counter_of(handle)).version = count
 
 
 @native

@@ -163,7 +163,7 @@ def interpolate(input: _Tensor, size: _int | _Sequence[_int] | None = None, scal
 def kl_div(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', log_target: _bool = False) -> _Tensor:
     r"""``target (log(target) - input)``, each, summed, averaged, or summed and divided by the batch size."""
 def l1_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: _Tensor | None = None) -> _Tensor:
-    r"""The absolute difference, each, summed or averaged. See `mse_loss`."""
+    r"""The absolute difference, each, summed or averaged; also of complex numbers. See `mse_loss`."""
 def layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
     r"""``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba, Kiros, Hinton 2016)."""
 def leaky_relu(input: _Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> _Tensor:

@@ -9,17 +9,13 @@ from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
-from fastgrad.native.contracts.element_types import FLOAT64
 from fastgrad.native.contracts.records import TENSOR
-from fastgrad.native.host.tables import BY_NAME
+from fastgrad.nn.functional.convolved import convolved
 from fastgrad.nn.functional.padding import pad
 from fastgrad.nn.functional.windows import Setting, are_plain, at_least, each_dim, remembered
-from fastgrad.ops.call import apply
 
 _DTYPE, _NDIM = TENSOR.fields["dtype"][0], TENSOR.fields["ndim"][0]
 _field = rt.field
-_NAMES = [f"{kind}{rank}d" for kind in ("conv", "conv_transpose") for rank in (1, 2, 3)]
-_OPS = {name: BY_NAME[name].id for name in _NAMES} | {"conv_tbc": BY_NAME["conv1d"].id}
 
 
 @public(method=False)
@@ -368,7 +364,7 @@ def _convolve(
         )
         if bias is not None:
             _check_bias(name, bias, weight, sizes[0])
-        return _called(name, rank, x, weight, bias, settings, sizes)
+        return convolved(name, rank, x, weight, bias, settings, sizes)
     strides, dilations = _checked(name, rank, x, weight, bias, stride, dilation, groups)
     kept = rt.sizes(weight)
     if isinstance(padding, str):
@@ -377,7 +373,7 @@ def _convolve(
         paddings = each_dim(name, "padding", padding, rank)
     settings, sizes = _fitted(name, rank, rt.sizes(x), kept, strides, paddings, dilations, int(groups))
     _check_bias(name, bias, weight, sizes[0])
-    return _called(name, rank, x, weight, bias, settings, sizes)
+    return convolved(name, rank, x, weight, bias, settings, sizes)
 
 
 def _is_usual(x: Any, weight: Any, bias: Any) -> bool:
@@ -495,7 +491,7 @@ def _transposed(
             "Output size is too small"
         )
     settings = _settings(rank, groups, strides, paddings, dilations)
-    return _called(name, rank, x, weight, bias, settings, (outputs, *sizes))
+    return convolved(name, rank, x, weight, bias, settings, (outputs, *sizes))
 
 
 def _checked(
@@ -586,15 +582,3 @@ def _by_name(
     if any(odd):
         x = pad(x, [side for rest in reversed(odd) for side in (0, rest)])
     return x, tuple(total // 2 for total in whole)
-
-
-def _called(
-    name: str, rank: int, x: Any, weight: Any, bias: Any, settings: tuple[int, ...], sizes: tuple[int, ...]
-) -> Any:
-    """The op on a batch; one image is a batch of one."""
-    if _field(x, _NDIM) == rank + 1:
-        return _called(name, rank, x.unsqueeze(0), weight, bias, settings, sizes).squeeze(0)
-    last = rt.channels_last(weight) or (rank > 1 and rt.channels_last(x))  # of signals, as in PyTorch
-    if rank == 3 and _field(x, _DTYPE) == FLOAT64:  # which has no kernel for that in PyTorch
-        last = False
-    return apply(_OPS[name], 3, 0, x, weight, bias, *settings, int(last), rank + 2, rt.sizes(x)[0], *sizes)

@@ -18,7 +18,7 @@ from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.index import index_select
 from fastgrad.functions.memory_format import channels_last, channels_last_3d
-from fastgrad.functions.plans import warn
+from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.shape import movedim
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import HALVES
@@ -35,6 +35,7 @@ _CUBIC = -0.75  # the parameter of the kernel of Keys (1981)
 _CUBIC_ANTIALIASED = -0.5
 
 
+@planned
 @full_precision_on_gpus
 def interpolate(
     input: Any,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.functions.arguments import as_sequence, multiplied, need_tensor
+from fastgrad.functions.complex_numbers import complex as complex_of
 from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import COMPLEX, FLOATS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.windows import remembered
@@ -77,6 +78,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def _padded(x: Any, sides: tuple[int, ...], mode: str, value: float) -> Any:
+    if rt.field(x, _DTYPE) in COMPLEX:
+        return complex_of(_padded(x.real, sides, mode, value), _padded(x.imag, sides, mode, 0))
     rank = len(sides) // 2
     least = 0 if mode == "constant" else 1
     places = _places(rt.sizes(x), sides, least)

@@ -11,7 +11,7 @@ from fastgrad.functions.autocasting import full_precision, unsafe_on_gpus
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.sampling import probabilities
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import FLOATS, INEXACT
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional.activations import logsigmoid
@@ -29,8 +29,8 @@ _UNSAFE = (
 )
 
 
-def _need_pair(name: str, input: Any, target: Any) -> None:
-    """Two tensors, of which one is floating point; a warning if sizes differ."""
+def _need_pair(name: str, input: Any, target: Any, dtypes: tuple[int, ...] = FLOATS) -> None:
+    """Two tensors, one of them of one of the dtypes; a warning if sizes differ."""
     need_tensor(name, input)
     need_tensor(name, target, "target", 2)
     if _sizes(target) != _sizes(input):
@@ -39,7 +39,7 @@ def _need_pair(name: str, input: Any, target: Any) -> None:
             "likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=4,  # behind the loss and its decorator
         )
-    if _field(input, _DTYPE) not in FLOATS and _field(target, _DTYPE) not in FLOATS:
+    if _field(input, _DTYPE) not in dtypes and _field(target, _DTYPE) not in dtypes:
         raise NotImplementedError(
             f"{name}(): not implemented for '{input.dtype.type_name}'; convert the operands to a floating-point dtype"
         )
@@ -125,9 +125,9 @@ def l1_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """The absolute difference, each, summed or averaged. See `mse_loss`."""
+    """The absolute difference, each, summed or averaged; also of complex numbers. See `mse_loss`."""
     need_tensor("l1_loss", input)
-    _need_pair("l1_loss", input, target)
+    _need_pair("l1_loss", input, target, INEXACT)
     kind = chosen_reduction("l1_loss", reduction, size_average, reduce)
     input, target = same_sizes("l1_loss", input, target)
     each = elementwise.absolute(input - target)

@@ -140,6 +140,8 @@ class MkldnnRnnLayer(Function):
     weights.
     """
 
+    _only_launches = True
+
     @staticmethod
     def forward(ctx: Any, x: Any, h: Any, cell: Any, weight: Any, course: Course) -> tuple[Any, Any]:
         """Run all steps, and keep the gates and the cell states."""
@@ -176,6 +178,8 @@ class GRULayer(Function):
     It takes what the input gives to the gates, (T, N, 3 H) or (sum of sizes, 3 H), the first state, the recurrent
     weights and their bias.
     """
+
+    _only_launches = True
 
     @staticmethod
     def forward(ctx: Any, x: Any, h: Any, weight: Any, bias: Any, course: Course) -> Any:
@@ -216,6 +220,8 @@ class RNNLayer(Function):
     It takes what the input gives to the cells, (T, N, H) or (sum of sizes, H), the first state and the recurrent
     weights.
     """
+
+    _only_launches = True
 
     @staticmethod
     def forward(ctx: Any, x: Any, h: Any, weight: Any, course: Course, step: Step) -> Any:

@@ -410,6 +410,13 @@ class StateMethods:
         try:
             with no_grad():
                 if not assign:
+                    if own.is_meta and not given.is_meta:
+                        warnings.warn(
+                            f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                            "parameter in the current model, which is a no-op. Pass `assign=True` to put the "
+                            "items of the state dict in the places of those of the module",
+                            stacklevel=2,
+                        )
                     own.copy_(given)
                     return
                 if isinstance(own, Parameter):

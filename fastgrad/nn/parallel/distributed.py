@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fastgrad.autograd.modes import is_grad_enabled, no_grad
+from fastgrad.autograd.modes import is_grad_enabled
+from fastgrad.cuda.selection import index_of
 from fastgrad.distributed import collectives, objects
 from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, fp16_compress_hook
+from fastgrad.distributed.algorithms.join import Join, Joinable, JoinHook
 from fastgrad.distributed.buckets import (
     DEFAULT_BUCKET_BYTES,
     DEFAULT_FIRST_BUCKET_BYTES,
     BuiltinCommHookType,
     need_comm_hook,
 )
+from fastgrad.distributed.coalesced import broadcast_coalesced
 from fastgrad.distributed.groups import need_member
+from fastgrad.distributed.transport import ReduceOp
+from fastgrad.distributed.work import Work
+from fastgrad.dtypes import int64
 from fastgrad.functions.arguments import need_type
-from fastgrad.functions.shape import cat
+from fastgrad.functions.creation import full
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.modules.pytree import tensors_in
 from fastgrad.nn.parallel.reducer import Reducer
@@ -28,7 +34,7 @@ BUILTIN = {
 }
 
 
-class DistributedDataParallel(Module):
+class DistributedDataParallel(Module, Joinable):
     """A module whose gradients are averaged over all ranks during backward.
 
     Every rank makes it of the same model, computes the loss of its part of the batch, and calls ``backward``. When that
@@ -37,9 +43,11 @@ class DistributedDataParallel(Module):
     Parameters
     ----------
     module : Module
-        On the CPU. Parameters and buffers become those of rank 0.
-    device_ids, output_device : None
-        For GPUs.
+        On the CPU, or on one GPU with the backend nccl. Parameters and buffers become those of rank 0.
+    device_ids : list of int or device, optional
+        The GPU of the module alone; inputs are not moved there.
+    output_device : int or device, optional
+        Likewise.
     dim : int
         Ignored on the CPU.
     broadcast_buffers : bool
@@ -118,7 +126,8 @@ class DistributedDataParallel(Module):
         batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
     ) -> None:
-        super().__init__()
+        Module.__init__(self)
+        Joinable.__init__(self)
         need_type("DistributedDataParallel", module, Module, "module")
         _need_supported(
             delay_all_reduce_named_params=delay_all_reduce_named_params,
@@ -131,18 +140,21 @@ class DistributedDataParallel(Module):
         self.process_group = need_member("DistributedDataParallel", process_group)
         ignored = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         named = _trained(module, ignored)
-        _need_cpu(module, device_ids, output_device)
+        _need_devices(module, device_ids, output_device, self.process_group)
         self.module, self.dim = module, dim
-        buffers = broadcast_buffers is not False
-        self.forward_sync_buffers = buffers if forward_sync_buffers is None else forward_sync_buffers
+        self.broadcast_buffers = broadcast_buffers is not False
+        self.forward_sync_buffers = (
+            self.broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
+        )
         self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._kept_buffers = [b for name, b in module.named_buffers() if name not in ignored]
+        self._kept_parameters = [p for name, p in module.named_parameters() if name not in ignored]
+        self._by_initial_size, self._told = True, list[Work]()
         if init_sync:
-            parameters = [p for name, p in module.named_parameters() if name not in ignored]
             _need_equal(self.process_group, named)
-            broadcast_coalesced(parameters + self._kept_buffers * buffers, self.process_group)
+            self._take_model(0)
         self.reducer = Reducer(
             [p for _, p in named],
             [name for name, _ in named],
@@ -155,17 +167,24 @@ class DistributedDataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module gives; the pass from it to the parameters will reduce their gradients."""
-        recorded = is_grad_enabled()
-        if recorded and self.require_backward_grad_sync:
+        syncs = is_grad_enabled() and self.require_backward_grad_sync
+        if syncs:
             self.reducer.need_finished()
-            self.reducer.rebuild()
-        if self.require_forward_param_sync and self.forward_sync_buffers and self._kept_buffers:
-            broadcast_coalesced(self._kept_buffers, self.process_group)
+        self.reducer.count = self._announce(syncs) if self._join_config.enable else None
+        self._prepare_forward(syncs, joined=False)
         output = self.module(*inputs, **kwargs)
-        self.require_forward_param_sync = recorded and self.require_backward_grad_sync
-        if self.require_forward_param_sync:
+        if syncs:
             self.reducer.prepare(list(tensors_in(output)))
         return output
+
+    def _prepare_forward(self, syncs: bool, *, joined: bool) -> None:
+        """What all ranks do before a forward, those as well that have joined and run none."""
+        if syncs:
+            self.reducer.rebuild()
+        if self.require_forward_param_sync and self.forward_sync_buffers and self._kept_buffers:
+            source = self._common_rank(not joined) if self._join_config.enable else 0
+            broadcast_coalesced(self._kept_buffers, self.process_group, source)
+        self.require_forward_param_sync = syncs
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -181,12 +200,117 @@ class DistributedDataParallel(Module):
         finally:
             self.require_backward_grad_sync = before
 
-    def join(self, *_: Any, **__: Any) -> Any:
-        """Not supported: give all ranks equally many batches, as `utils.data.DistributedSampler` does."""
-        raise NotImplementedError(
-            "DistributedDataParallel.join() is not supported; give all ranks equally many batches, as "
-            "utils.data.DistributedSampler does"
+    # --- ranks without further batches; see Note [Joined ranks] in `distributed.algorithms.join` ---
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """A context in which ranks may have different numbers of batches.
+
+        A rank that leaves it answers the calls of the others until they are through. In the end all have the model of
+        the last one.
+
+        Parameters
+        ----------
+        divide_by_initial_world_size : bool
+            Divide the sum of the gradients by the number of ranks, as at the beginning; else by that of the ranks that
+            still have batches. Communication hooks divide as they do.
+        enable, throw_on_early_termination : bool
+            As for `distributed.algorithms.Join`.
+
+        Returns
+        -------
+        Join
+
+        Examples
+        --------
+        >>> import fastgrad as fg
+        >>> import fastgrad.distributed as dist
+        >>> dist.init_process_group("mpi")
+        >>> model = fg.nn.parallel.DistributedDataParallel(fg.nn.Linear(2, 1))
+        >>> with model.join():
+        ...     for x in [fg.ones(1, 2)] * (1 + dist.get_rank()):
+        ...         model(x).sum().backward()
+        >>> del model
+        >>> dist.destroy_process_group()
+        """
+        return Join(
+            [self],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
         )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a rank does that has joined, for `distributed.algorithms.Join`.
+
+        Parameters
+        ----------
+        **kwargs
+            ``divide_by_initial_world_size``, as for `join`; others are ignored.
+
+        Returns
+        -------
+        JoinHook
+        """
+        self._by_initial_size = bool(kwargs.get("divide_by_initial_world_size", True))
+        return _Answers(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters."""
+        return self._kept_parameters[0].device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group over which gradients are reduced."""
+        return self.process_group
+
+    def _announce(self, syncs: bool) -> Callable[[], int] | None:
+        """Tell ranks that have joined whether an iteration reduces gradients; gives how many have batches."""
+        self._wait_for_told()
+        begun = Join.notify_join_context(self)
+        number = full((1,), float(syncs))
+        work = collectives.all_reduce(number, group=self.process_group, async_op=True)
+        assert work is not None
+        self._told = [work, *([] if begun is None else [begun])]
+
+        def active() -> int:
+            work.wait()
+            return int(number.item())
+
+        return None if self._by_initial_size else active
+
+    def _wait_for_told(self) -> None:
+        for work in self._told:
+            work.wait()
+        self._told = []
+
+    def _answer_iteration(self) -> None:
+        """Make the calls of an iteration of ranks that have batches."""
+        self._wait_for_told()
+        number = full((1,), 0.0)
+        collectives.all_reduce(number, group=self.process_group)
+        syncs = bool(number.item())
+        self._prepare_forward(syncs, joined=True)
+        if syncs:
+            self.reducer.answer_pass()
+
+    def _common_rank(self, here: bool) -> int:
+        """The highest number in the group of the ranks that say so."""
+        number = full((1,), self.process_group.rank() if here else -1, dtype=int64)
+        collectives.all_reduce(number, ReduceOp.MAX, group=self.process_group)
+        return int(number.item())
+
+    def _take_model(self, source: int) -> None:
+        """Let parameters, and buffers unless they are each rank's own, be those of a rank of the group."""
+        kept = self._kept_parameters + self._kept_buffers * self.broadcast_buffers
+        broadcast_coalesced(kept, self.process_group, source)
+
+    # --- hooks ---
 
     def register_comm_hook(self, state: object, hook: Any) -> None:
         """Let a function reduce the gradients, instead of averaging them.
@@ -229,6 +353,21 @@ class DistributedDataParallel(Module):
                 f"{type(comm_hook_type).__name__}"
             )
         self.register_comm_hook(self.process_group, BUILTIN[comm_hook_type])
+
+
+class _Answers(JoinHook):
+    """What a rank that has joined does for a model."""
+
+    def __init__(self, model: DistributedDataParallel) -> None:
+        self.model = model
+
+    def main_hook(self) -> None:
+        self.model._answer_iteration()
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        model = self.model
+        model._wait_for_told()
+        model._take_model(model._common_rank(is_last_joiner))
 
 
 def _need_equal(group: Any, named: Sequence[tuple[str, Any]]) -> None:
@@ -281,33 +420,25 @@ def _trained(module: Any, ignored: set[str]) -> list[tuple[str, Any]]:
     return named
 
 
-def _need_cpu(module: Any, device_ids: Any, output_device: Any) -> None:
-    if device_ids or output_device is not None:
-        raise ValueError(
-            "DistributedDataParallel: device_ids and output_device are for GPUs; modules on the CPU need None"
-        )
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        if tensor.device.type != "cpu":
+def _need_devices(module: Any, device_ids: Any, output_device: Any, group: Any) -> None:
+    """The module lies where the group's backend reaches it, and where the caller says."""
+    has_gpus = group.has_gpus
+    found = {name: tensor.device for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    for name, device in found.items():
+        if device.type != "cpu" and not (has_gpus and device.type == "cuda"):
             raise NotImplementedError(
-                f"DistributedDataParallel: {name} lies on {tensor.device}; the backend mpi reduces gradients on the CPU"
+                f"DistributedDataParallel: {name} lies on {device}; gradients on the CPU are reduced by the backend "
+                "mpi, those on GPUs by nccl"
             )
-
-
-def broadcast_coalesced(tensors: Sequence[Any], group: Any) -> None:
-    """Give all ranks of a group the tensors of its first one, those of one dtype in one call.
-
-    Parameters
-    ----------
-    tensors : sequence of Tensor
-    group : ProcessGroup
-    """
-    by_dtype: dict[str, list[Any]] = {}
-    for tensor in tensors:
-        by_dtype.setdefault(str(tensor.dtype), []).append(tensor.detach())
-    with no_grad():
-        for found in by_dtype.values():
-            flat = cat([t.reshape(-1) for t in found])
-            collectives.broadcast(flat, group=group, group_src=0)
-            if group.rank():
-                for t, part in zip(found, flat.split([t.numel() for t in found]), strict=True):
-                    t.copy_(part.view(t.shape))
+    told = [*(device_ids or ()), *([] if output_device is None else [output_device])]
+    devices = set(found.values())
+    if told and (len(devices) != 1 or next(iter(devices)).type == "cpu"):
+        raise ValueError(
+            "DistributedDataParallel: device_ids and output_device are for GPUs, of which a module uses one; others "
+            f"need None, got {told} and parameters on {', '.join(sorted(map(str, devices)))}"
+        )
+    for one in told:
+        if index_of(one) != next(iter(devices)).index:
+            raise ValueError(
+                f"DistributedDataParallel: the module lies on {next(iter(devices))}, not on {one}"
+            )

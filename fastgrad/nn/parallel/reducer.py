@@ -23,7 +23,7 @@ from fastgrad.autograd.graph import get_gradient_edge
 from fastgrad.autograd.hooks import hook_name
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
-from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, average
 from fastgrad.distributed.buckets import GradBucket, assign_buckets, need_future, need_reduced
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.sharing import from_numpy
@@ -86,12 +86,15 @@ class Reducer:
         self.limits, self.find_unused, self.static, self.as_views = limits, find_unused, static, as_views
         self.state: Any = None
         self.hook: Callable[[Any, GradBucket], Any] | None = None
+        self.count: Callable[[], int] | None = (
+            None  # by what sums are divided, unless by the size of the group
+        )
         self.kinds = [(p.dtype, p.device) for p in self.parameters]
         self.sizes = [p.numel() * p.element_size() for p in self.parameters]
         first = assign_buckets(self.sizes, self.kinds, [math.inf] if static or not find_unused else limits)
         self.set_buckets(list(reversed(first)) if find_unused and not static else first)
         self.order: list[int] = []  # in which gradients became ready
-        self.knows_order = False  # whether that was a whole pass
+        self.passes = 0  # that reduced gradients
         self.rebuilt = find_unused and not static
         self.counts: Counter[int] | None = None  # with a static graph: how often each becomes ready in a pass
         self.expecting = self.begun = False
@@ -121,7 +124,7 @@ class Reducer:
 
     def rebuild(self) -> None:
         """Once: assign the parameters to buckets in the order in which rank 0 got their gradients, unused ones last."""
-        if self.rebuilt or not self.knows_order:
+        if self.rebuilt or self.passes <= self.static:  # the first pass of a static graph only counts
             return
         self.rebuilt = True
         unused = set(range(len(self.parameters))).difference(self.order)
@@ -233,7 +236,7 @@ class Reducer:
         bucket = self.buckets[index]
         given = GradBucket(index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters)
         if self.hook is None:
-            bucket.future = allreduce_hook(self.group, given)
+            bucket.future = average(bucket.buffer, self.group, self.count and self.count())
             return
         with self.named(index):
             value = self.hook(self.state, given)
@@ -266,7 +269,18 @@ class Reducer:
                         self.write_back(p, view)
         self.expecting = self.begun = False
         self.used.clear()
-        self.knows_order = bool(self.order)
+        self.passes += 1
+
+    def answer_pass(self) -> None:
+        """Take part in the pass of other ranks with zeros; gradients become what theirs are reduced to."""
+        self.reset()
+        self.used = set() if self.find_unused or self.static else set(range(len(self.parameters)))
+        with no_grad():
+            for bucket in self.buckets:
+                bucket.buffer.zero_()
+        for index in range(len(self.buckets)):
+            self.send(index)
+        self.finish()
 
     def write_back(self, parameter: Any, view: Any) -> None:
         """Let a parameter's gradient be the reduced one."""

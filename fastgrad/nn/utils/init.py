@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from fastgrad.nn.init import leaving_values
 from fastgrad.nn.modules.module import Module
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
     """Make a module without initializing it: its parameters have whatever stands in their memory.
 
-    While the constructor runs, the functions of `fastgrad.nn.init` change nothing and draw no numbers.
+    The constructor makes it on the meta device, where nothing is computed and no generator moves; then it is moved.
 
     Parameters
     ----------
@@ -40,5 +39,5 @@ def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    with leaving_values():
-        return module_cls(*args, **kwargs)
+    where = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=where)

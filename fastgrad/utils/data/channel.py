@@ -52,6 +52,8 @@ class _Pickler(pickle.Pickler):
 def _covering(tensor: Any) -> Any:
     """What stands for a tensor: of a part of a memory, such as a sample of a data set, only that part is sent."""
     made = storage.reduced(tensor)
+    if tensor.is_meta:
+        return made
     kind, memory, _, sizes, _, requires_grad, attributes = made[1]
     if tensor.nbytes >= memory.nbytes():
         return made

@@ -168,7 +168,13 @@ class WorkerBatches:
                 "an iterator of a DataLoader with workers belongs to the process that made it; make one here"
             )
         with self._one_thread:
-            return self._next()
+            try:
+                return self._next()
+            except Exception:
+                raise
+            except BaseException:  # Ctrl-C, at any line: a batch may be neither owed nor given out
+                self._end()
+                raise
 
     def _next(self) -> Any:
         while self._owners:

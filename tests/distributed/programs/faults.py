@@ -10,6 +10,7 @@ import fastgrad as fg
 import fastgrad.distributed as dist
 from fastgrad import nn
 from fastgrad.distributed import faults
+from fastgrad.distributed.optim import ZeroRedundancyOptimizer
 from fastgrad.nn.parallel import DistributedDataParallel
 
 case = sys.argv[1]
@@ -32,6 +33,25 @@ def killed():
         time.sleep(1)  # the others are through with the first call by then
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(x)
+
+
+def killed_beside():
+    dist.all_reduce(x)
+    if last:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(x, async_op=True)
+    time.sleep(1)
+    work.wait()
+
+
+def late_beside():
+    if last:
+        time.sleep(60)
+    work = dist.all_reduce(fg.ones(1 << 20), async_op=True)
+    dist.barrier(async_op=True)
+    del work
+    dist.destroy_process_group()
 
 
 def killed_while_receiving():
@@ -123,6 +143,29 @@ def hook():
 
     ddp.register_comm_hook(None, mine)
     ddp(fg.ones(1, 2)).sum().backward()
+
+
+def joins():
+    ddp = DistributedDataParallel(nn.Linear(2, 1))
+    with ddp.join():
+        for step in range(3 if last else 1):
+            if step == 2:
+                raise LookupError("in a batch")
+            ddp(fg.ones(1, 2)).sum().backward()
+
+
+def divides():
+    params = [fg.ones(5 if last else 4, requires_grad=True)]
+    ZeroRedundancyOptimizer(params, fg.optim.SGD, lr=0.1).step()
+
+
+def ahead():
+    """Some ranks have begun later calls when they learn of another one's."""
+    if last:
+        dist.barrier()
+    works = [dist.all_reduce(fg.ones(k), async_op=True) for k in (4, 5, 6)]
+    for work in works:
+        work.wait()
 
 
 def caught():

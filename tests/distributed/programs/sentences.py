@@ -1,23 +1,31 @@
 """The sentences of docs/distributed.md on two ranks: prints, for each number, what failed; see `both`."""
 
 import gc
-import json
-import sys
-import traceback
+import importlib
 
-from both import DDP, SMALL, Crossed, batch, dist, gives, grads, hooks, lib, mlp, n, name, nn, rank
+import numpy as np
+from both import (
+    DDP,
+    SMALL,
+    Crossed,
+    batch,
+    dist,
+    gives,
+    grads,
+    hooks,
+    lib,
+    mlp,
+    n,
+    nn,
+    numbers,
+    ours,
+    raises,
+    rank,
+    report,
+)  # fmt: skip
 
-ours = name == "fastgrad"
 R = dist.ReduceOp
 mean = sum(range(1, n + 1)) / n
-
-
-def raises(error, function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except error as found:
-        return str(found)
-    raise AssertionError(f"{function} did not raise {error}")
 
 
 def one_weight(**options):
@@ -483,20 +491,56 @@ def h10():
     assert near(power.batched_powerSGD_hook, power.PowerSGDState(None, 13, 2), 1e-4)
 
 
-ONLY_HERE = {"c4", "c8", "c9", "p16", "h7", "h8", "h10"}
-SENTENCES = {k: f for k, f in globals().items() if k[0] in "gcph" and k[1:].isdigit() and callable(f)}
-failures = {}
-for number, test in SENTENCES.items():
-    if not ours and number in ONLY_HERE:
-        continue
-    failures[number] = None
-    try:
-        test()
-    except Exception:
-        failures[number] = f"rank {rank}: {traceback.format_exc()}"
-told = [None] * n
-dist.all_gather_object(told, failures)
-if rank == 0:
-    print(json.dumps({k: [one[k] for one in told if one[k]] for k in failures}))
-dist.destroy_process_group()
-sys.exit(0)
+def h11():
+    found = hooks("quantization_hooks")
+    values = numbers(600, seed=rank).tolist() + [1e-3] * 7
+    for width, hook in (
+        (607, found.quantization_pertensor_hook),
+        (512, found.quantization_perchannel_hook),
+        (100, lambda state, bucket: found.quantization_perchannel_hook(state, bucket, 100)),
+    ):
+        ddp = DDP(nn.Linear(607, 1, bias=False))
+        ddp.register_comm_hook(None, hook)
+        ddp(lib.tensor([values])).sum().backward()
+        mine = [None] * n
+        dist.all_gather_object(mine, values)
+        expected = sum(by_bytes(np.float32(one), width) for one in mine) / np.float32(n)
+        assert np.allclose(ddp.module.weight.grad.tolist(), expected, atol=1e-6), width
+
+
+def by_bytes(x, width):
+    """What numbers are after they were bytes, rows of them with a scale each."""
+    rows = np.zeros((-(-x.size // width), width), np.float32)
+    rows.reshape(-1)[: x.size] = x
+    least, most = np.minimum(rows.min(1), 0), np.maximum(rows.max(1), 0)
+    scale = ((most - least) / np.float32(255))[:, None]
+    zero = -np.round(least[:, None] / scale)
+    return (scale * (np.clip(np.round(rows / scale) + zero, 0, 255) - zero)).reshape(-1)[: x.size]
+
+
+def h12():
+    """Steps that follow the reduction of each bucket are those of the optimizer after the pass."""
+    module = hooks("optimizer_overlap_hooks")
+    utils = importlib.import_module(f"{lib.__name__}.distributed.optim")
+    for cls, options in ((lib.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (lib.optim.Adam, {"lr": 0.01})):
+        ddp, plain = DDP(mlp(), bucket_cap_mb=SMALL), DDP(mlp())
+        chosen = list(ddp.parameters())[2:]
+        state = module._OptimizerHookState(utils.as_functional_optim(cls, **options), chosen)
+        hook = module._hook_then_optimizer(hooks("default_hooks").allreduce_hook, state)
+        ddp.register_comm_hook(None, hook)
+        optimizer = cls(list(plain.parameters())[2:], **options)
+        for step in range(3):
+            for model in (ddp, plain):
+                model.zero_grad()
+                model(batch(step)).pow(2).mean().backward()
+            optimizer.step()
+        for a, b in zip(ddp.parameters(), plain.parameters(), strict=True):
+            assert lib.equal(a, b)
+            assert lib.equal(a.grad, b.grad)
+    raises(ValueError, module._OptimizerHookState, 5)
+
+
+report(
+    {name: f for name, f in globals().items() if name[0] in "gcph"},
+    {"c4", "c8", "c9", "p16", "p17", "h7", "h8", "h10", "h11"},
+)

@@ -12,10 +12,10 @@ from numba import njit
 
 import fastgrad as fg
 from fastgrad.cuda import gpus
+from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.contracts.cuda import CUDA_KERNEL
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.frames.elementwise import FLAT
-from fastgrad.native.cuda.calls import function_at
 from fastgrad.ops.kernel_table import KERNELS
 from tests.gpu.steps.machine import Machine, Row, at_most
 

@@ -6,19 +6,25 @@ from enum import Enum
 from typing import Any
 
 from fastgrad.distributed.algorithms.ddp_comm_hooks import (
+    ddp_zero_hook,
     debugging_hooks,
     default_hooks,
+    optimizer_overlap_hooks,
     post_localSGD_hook,
     powerSGD_hook,
+    quantization_hooks,
 )
 from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
     "DDPCommHookType",
+    "ddp_zero_hook",
     "debugging_hooks",
     "default_hooks",
+    "optimizer_overlap_hooks",
     "post_localSGD_hook",
     "powerSGD_hook",
+    "quantization_hooks",
     "register_ddp_comm_hook",
 ]
 
@@ -29,6 +35,8 @@ class DDPCommHookType(Enum):
     ALLREDUCE = (default_hooks.allreduce_hook, None)
     FP16_COMPRESS = (default_hooks.fp16_compress_hook, None)
     BF16_COMPRESS = (default_hooks.bf16_compress_hook, None)
+    QUANTIZE_PER_TENSOR = (quantization_hooks.quantization_pertensor_hook, None)
+    QUANTIZE_PER_CHANNEL = (quantization_hooks.quantization_perchannel_hook, None)
     POWER_SGD = (powerSGD_hook.powerSGD_hook, 1)
     POWER_SGD_RANK2 = (powerSGD_hook.powerSGD_hook, 2)
     BATCHED_POWER_SGD = (powerSGD_hook.batched_powerSGD_hook, 1)

@@ -16,10 +16,10 @@ from fastgrad.futures import Future
 Hook = Callable[[Any, GradBucket], Future[Any]]
 
 
-def average(tensor: Any, group: Any) -> Future[Any]:
-    """A future of the mean of a tensor over the ranks, in its memory."""
+def average(tensor: Any, group: Any, count: int | None = None) -> Future[Any]:
+    """A future of the mean of a tensor over the ranks, or a `count` of them, in its memory."""
     with no_grad():
-        tensor.div_(need_member("average", group).size())
+        tensor.div_(need_member("average", group).size() if count is None else count)
     return total(tensor, group).then(lambda done: done.value()[0])
 
 

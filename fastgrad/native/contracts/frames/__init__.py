@@ -34,7 +34,7 @@ FRAMES = (
     convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.TRANSFER,
     filling.CONSTANT, filling.RANDOM, filling.SEQUENCE,
     multi_tensor.GROUP, multi_tensor.JOINED, *multi_tensor.STEPS, multi_tensor.NORM_PART,
-    multi_tensor.SCALE, multi_tensor.CLIP,
+    multi_tensor.SCALE, multi_tensor.UNSCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.CDIST, framed.CDIST_BACKWARD, framed.FFT, framed.FFT_OF_REALS, framed.FFT_TO_HALF, framed.FFT_FROM_HALF,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,

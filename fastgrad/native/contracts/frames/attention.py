@@ -11,17 +11,17 @@ QUERIES, KEYS = 64, 128
 
 # An operand: its address, which is zero for an absent mask, and the distances between batches, heads and rows.
 HEADS = Part("heads", data=1, batch=1, head=1, row=1)
-# What is added up tile by tile, and the logarithms, are of the dtype that is computed in.
-_INS, _OUTS = reads(part=HEADS), writes(part=HEADS, element=COMPUTED)
-_SUMS = updates(part=HEADS, element=COMPUTED)
+_INS, _OUTS, _SUMS = reads(part=HEADS), writes(part=HEADS), updates(part=HEADS)
 _BATCH = (".batch",)
 _FORWARD = {"lse": ("heads", "queries"), **dict.fromkeys(("q", "k", "v", "mask", "out"), _BATCH)}
 
+# Logarithms of sums are of the dtype that is computed in. `launches`: of how many, one behind the other, the kernel of
+# a GPU consists, which keeps a number of each query in its scratch in between.
 ATTENTION = Frame(
     "attention",
     lse=writes("batch", "heads", "queries", element=COMPUTED), scratch=scratch(),
     batch=size(), heads=size(), group=size(), queries=size(), keys=size(), width=size(),
-    causal=number(), scale=number(),
+    causal=number(), scale=number(), launches=number(),
     q=_INS, k=_INS, v=_INS, mask=_INS, out=_OUTS, grad_out=_INS, grad_q=_OUTS, grad_k=_OUTS, grad_v=_OUTS,
     splits=(Split("batch", _FORWARD),),
 )  # fmt: skip

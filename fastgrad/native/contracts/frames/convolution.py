@@ -44,13 +44,14 @@ SHARED = Part("shared", data=1, nbytes=1)
 
 _X, _Y = ("n", "c", "h", "w"), ("n", "o", "oh", "ow")
 
-# `bias` is that of what is computed. What stands twice does so for down and across. A launch is `steps` of a stage,
+# `bias` is that of what is computed. `tf32`: whether factors of float32 may be rounded to TF32, which GPUs alone do.
+# What stands twice does so for down and across. A launch is `steps` of a stage,
 # from the first on; they read and write where they belong.
 CONVOLUTION = Frame(
     "convolution",
     x=reads(*_X), weight=reads(), y=writes(*_Y), bias=reads("o"), scratch=scratch(),
     shared=Field(SCRATCH, part=SHARED), stages=size(count=STAGES, part=STAGE),
-    stage=number(), first=number(), steps=size(),
+    stage=number(), first=number(), steps=size(), tf32=number(),
     n=size(), c=size(), size=size("h w"), o=size(), out=size("oh ow"), kernel=size("kh kw"),
     stride=number("sh sw"), padding=number("ph pw"), dilation=number("dh dw"), groups=size(),
     splits=(Split("steps", {"first": 1}),),

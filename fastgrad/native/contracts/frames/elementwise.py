@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.frame import Frame, number, reads, size, updates, writes
-from fastgrad.native.contracts.limits import MAX_DIMS, MAX_INPUTS
+from fastgrad.native.contracts.limits import FRAME_DIMS, MAX_INPUTS
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Last, Split
 
@@ -21,14 +21,14 @@ FLAT_FRAME = Frame(
 INPLACE_FRAME = FLAT_FRAME.variant(out=updates("n"))
 
 # An operand and its strides, from the innermost dimension on.
-OPERAND = Part("operand", data=1, strides=MAX_DIMS)
+OPERAND = Part("operand", data=1, strides=FRAME_DIMS)
 _OUTERMOST = (Last(".strides", "rank"),)
 
 # Dimensions are merged as far as all operands allow, and stand from the innermost one on. The first operand may lie
 # across the result: `across` says in which dimension its neighbours are then, 1 for the outermost one, and else 0.
 STRIDED_FRAME = Frame(
     "strided",
-    rank=size(), across=number(), sizes=size(count=MAX_DIMS),
+    rank=size(), across=number(), sizes=size(count=FRAME_DIMS),
     out=writes(part=OPERAND), inputs=reads(part=OPERAND, count=MAX_INPUTS),
     splits=(
         Split(

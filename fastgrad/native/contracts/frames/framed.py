@@ -33,7 +33,7 @@ BATCH_OF = AS_BEFORE - 1
 """In place of the rank of an output: see `native.shapes.framed`."""
 
 INPUT_BITS, INTEGER_BITS = 3, 5
-MAX_FRAMED_OUTPUTS = 4
+MAX_FRAMED_OUTPUTS = 5
 
 
 def batch_of(position: int, *integers: int) -> int:
@@ -112,15 +112,19 @@ CDIST_BACKWARD = FRAMED.named(
 
 # --- Fourier transforms ----------------------------------------------------------------------------------------
 
-# Rows of complex numbers; the scale is the bits of a float.
+FFT_BYTES = 1 << 14
+"""Of the longest row that a GPU transforms in one pass, where each element is a complex number."""
+
+# Rows of complex numbers; the scale is the bits of a float. On GPUs longer rows take two passes, the first of which
+# transforms `first` elements each: a factor of the length, which it is itself where there is one pass.
 FFT = FRAMED.named(
     "fft", outputs={"out": writes("rows", "length")}, inputs={"x": _in("rows", "length")},
-    integers="rows length scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
+    integers="rows length first passes scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
 )  # fmt: skip
 # Rows of real numbers, and of their transforms.
 FFT_OF_REALS = FRAMED.named(
     "fft_of_reals", outputs={"out": writes("rows", "length", element=AS_COMPLEX)}, inputs={"x": _in("rows", "length")},
-    integers="rows length scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
+    integers="rows length first passes scale", splits=(Split("rows", {"out": ("length",), "x": ("length",)}),),
 )  # fmt: skip
 # Rows of real numbers, and of the first half of their transforms.
 FFT_TO_HALF = FRAMED.named(

@@ -24,4 +24,5 @@ FUSED_ROWS = Frame(
 )  # fmt: skip
 
 FUSED = FUSED_ROWS.variant(room=number(count=3))
-"""The same without room for what a row needs later."""
+"""The same without room for what a row needs later. Of a GPU's the first of these words is the number of sums of each
+column, times that of columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frame import Frame, number, reads, size, status, stride, updates, writes
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS, MAX_DIMS
 from fastgrad.native.contracts.split import Last, Split
 
 _STRIDES = {"out": "out_strides", "x": "x_strides", "index": "index_strides"}
@@ -17,8 +17,8 @@ _LAST = Split(
 # `along`, if it is more than one element long: there x has `length` elements, `step` apart, and its stride is zero.
 GATHER = Frame(
     "gather",
-    out=writes(), x=reads(), index=reads(element=INT64), rank=size(), sizes=size(count=MAX_DIMS),
-    out_strides=stride(count=MAX_DIMS), x_strides=stride(count=MAX_DIMS), index_strides=stride(count=MAX_DIMS),
+    out=writes(), x=reads(), index=reads(element=INT64), rank=size(), sizes=size(count=FRAME_DIMS),
+    out_strides=stride(count=FRAME_DIMS), x_strides=stride(count=FRAME_DIMS), index_strides=stride(count=FRAME_DIMS),
     length=size(), step=stride(), along=number(), status=status(), splits=(_FIRST, _LAST),
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ INDEX = Frame(
     "index",
     out=writes("before", "n", "after"), x=reads(), indices=reads("count", "n", element=INT64),
     count=size(), n=size(), before=size(), after=size(), accumulate=number(), from_front=number(),
-    lengths=size(count=MAX_DIMS), status=status(), splits=(_BY_INDEX, _BY_OUTER),
+    lengths=size(count=FRAME_DIMS), status=status(), splits=(_BY_INDEX, _BY_OUTER),
 )  # fmt: skip
 
 # The same with what is put into x, or added to it, in the place of the result. Two indices may be one place.

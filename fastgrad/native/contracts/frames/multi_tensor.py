@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import FLOAT64
-from fastgrad.native.contracts.frame import Field, Frame, number, reads, size, updates
+from fastgrad.native.contracts.frame import UPDATE, Field, Frame, number, reads, scratch, size, updates
 from fastgrad.native.contracts.split import Split
 
 # What every frame of this sort begins with: the number of elements, the dtype of the tensor that is one number of any
@@ -21,19 +21,25 @@ JOINED = Frame(
 """Many such frames: elements from `first` on, of all of them together, for the kernel at an address. The `count` frames
 begin `pitch` bytes from each other; `moves` has a bit for each word that is an address with an element for each step;
 `own_n` and `own_counted` are places in these frames. See Note [Joined launches] in `memory.joined`."""
-COUNTS = 1
-"""In place of the bit of a word, as the first one is no address: the kernel counts its steps."""
+COUNTS, SUMS, NOTES = 1, 2, 4
+"""In place of the bits of words, as the first ones are no addresses: the kernel counts its steps; it adds up what it
+finds in all tensors, so that launches on the host are not joined, and has room for that behind its settings; it notes
+what it finds in any tensor in one number, where whoever writes writes the same."""
 
 
 def joins(frame: Frame) -> int:
     """What lets launches with frames of this sort be joined; 0 where they may not."""
-    if not frame.splits:
-        return 0
-    moved = sum(1 << frame.place(name) for name in frame.splits[0].moves)
-    return moved | (COUNTS if frame.splits[0].where else 0)
+    if "parts" in frame.declared:
+        return SUMS
+    [split] = frame.splits
+    moved = sum(1 << frame.place(name) for name in split.moves)
+    if split.where:
+        return moved | COUNTS
+    notes = any(f.role == UPDATE and name not in split.moves for name, f in frame.declared.items())
+    return moved | (NOTES if notes else 0)
 
 
-def _group(name: str, tensors: str, settings: str = "") -> Frame:
+def _group(name: str, tensors: str, settings: str = "", *, sums: bool = False) -> Frame:
     """The frame of one kernel.
 
     Parameters
@@ -44,6 +50,8 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         single number that goes on by one step, unless that has happened. All others have sizes and dtype of the first.
     settings : str
         Names of the numbers that all groups of a call share: floats, but for ``flags``.
+    sums : bool
+        Whether groups add to one number: devices that divide the work of a call get room for what they find.
     """
     fields: dict[str, Field] = {}
     for word in tensors.split():
@@ -54,7 +62,9 @@ def _group(name: str, tensors: str, settings: str = "") -> Frame:
         singles = {name: number(element=None if name == "flags" else FLOAT64) for name in settings.split()}
         fields["settings"] = number(settings)._replace(singles=singles)
     where = {"counted": 1} if "+" in tensors else {}  # each part would count
-    splits = () if "!." in tensors else (Split("n", moves, where=where),)
+    if sums:
+        fields["parts"] = scratch()
+    splits = () if sums else (Split("n", moves, where=where),)
     return Frame(name, **_HEAD, **fields, splits=splits)
 
 
@@ -80,6 +90,7 @@ RPROP = _group(
 ASGD = _group("asgd", "param! grad ax! eta. mu. step.", "lambd weight_decay flags")
 ASGD_RATE = _group("asgd_rate", "eta! mu! step+", "lr lambd alpha t0")
 STEPS = (SGD, ADAM, RMSPROP, ADAGRAD, ADADELTA, ADAMAX, NADAM, RADAM, RPROP, ASGD, ASGD_RATE)
-NORM_PART = _group("norm_part", "tensor total!.", "order")
+NORM_PART = _group("norm_part", "tensor total!.", "order", sums=True)
 SCALE = _group("scale", "tensor! factor.")
+UNSCALE = _group("unscale", "tensor! found_inf!.", "inverse")
 CLIP = _group("clip", "tensor!", "bound")

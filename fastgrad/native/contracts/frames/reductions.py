@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.frame import Frame, number, reads, size, stride, writes
-from fastgrad.native.contracts.limits import MAX_DIMS
+from fastgrad.native.contracts.limits import FRAME_DIMS
 from fastgrad.native.contracts.record import Part
 from fastgrad.native.contracts.split import Last, PerStep, Split
 
 # Dimensions from the innermost on, neighbours merged; at least one.
-DIMS = Part("dims", rank=1, sizes=MAX_DIMS, strides=MAX_DIMS)
+DIMS = Part("dims", rank=1, sizes=FRAME_DIMS, strides=FRAME_DIMS)
 
 # `count` elements are reduced to each of the results. Whether sums run along a row or along columns depends on whether
 # the innermost of the kept dimensions has one element: hence the grain.

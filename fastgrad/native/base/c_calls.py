@@ -1,4 +1,4 @@
-"""Calling C functions by address: the driver's, and cuBLAS's."""
+"""Calling C functions by address: those of CUDA's driver, of cuBLAS and of MPI."""
 
 from __future__ import annotations
 

@@ -1,1 +1,0 @@
-"""Optimizers that several processes share. The classes are missing; programs name them when they are imported."""

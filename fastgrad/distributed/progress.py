@@ -1,0 +1,204 @@
+"""Calls of MPI under way, as the thread that makes progress knows them: see Note [Progress] in
+`native.messages.progress`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fastgrad import flags
+from fastgrad.distributed.transport import is_usable, library, mpi
+from fastgrad.native.contracts.messages import (
+    BY_CALL,
+    BY_NOTHING,
+    BY_PYTHON,
+    CHECKING,
+    FLIGHT,
+    HANDING,
+    MOVING,
+    OVER,
+    QUEUE,
+)
+from fastgrad.native.messages.unit import progress_routines
+
+
+def mpi_function(name: str) -> int:
+    """The address of a function of MPI's."""
+    return ctypes.cast(getattr(library(), name), ctypes.c_void_p).value or 0
+
+
+@cache
+def _routine(name: str) -> Callable[[int], None]:
+    """A compiled function of an address, which runs without the interpreter's lock."""
+    found: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_int64)(progress_routines()[name])
+    return found
+
+
+def _word(value: int) -> int:
+    """A handle or an address as a word with a sign."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+class Transfer:
+    """How a transfer begins that needs no Python.
+
+    Parameters
+    ----------
+    function : str
+        Of MPI, which takes `arguments` and the address of a request.
+    arguments : sequence
+        Ints, arrays and what mpi4py calls handles.
+    """
+
+    def __init__(self, function: str, *arguments: Any) -> None:
+        self.function, self._kept = function, arguments
+        self.words = [_word(_argument(value)) for value in arguments]
+
+
+def _argument(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.ctypes.data
+    return int(value) if hasattr(value, "__int__") else int(mpi()._handleof(value))
+
+
+def elements(data: np.ndarray) -> tuple[int, Any]:
+    """How many elements an array has, and what MPI calls their type."""
+    return data.size, mpi()._typedict[data.dtype.char]
+
+
+def fits(data: np.ndarray) -> bool:
+    """Whether MPI's functions can count the elements of an array with an int."""
+    return data.size < 1 << 31
+
+
+class Flight:
+    """A transfer, with the check before it if there is one.
+
+    Parameters
+    ----------
+    request : Request, optional
+        Of mpi4py, of the check or of the transfer; the flight has it until it is over.
+    check : array, optional
+        What the check combines.
+    gate : array, optional
+        What all flights with checks of a group share.
+    begin : Transfer, callable or None
+        How the transfer begins after the check; None if there is none.
+    status : Status, optional
+        Of mpi4py, written by MPI when the transfer is over.
+    """
+
+    def __init__(
+        self,
+        request: Any,
+        check: np.ndarray | None = None,
+        gate: np.ndarray | None = None,
+        begin: Transfer | Callable[[], Any] | None = None,
+        status: Any = None,
+    ) -> None:
+        self._words = np.zeros(FLIGHT.words, np.int64)
+        self.address = self._words.ctypes.data
+        self._kept = [check, gate, begin, status, request]  # MPI and the thread have their addresses
+        self.by_python = begin is not None and not isinstance(begin, Transfer)
+        self._set("status", mpi()._addressof(status) if status is not None else self._place("scratch"))
+        self._set("request", mpi()._addressof(request))
+        self._set("state", MOVING if check is None else CHECKING)
+        if check is not None and gate is not None:
+            self._set("check", check.ctypes.data)
+            self._set("gate", gate.ctypes.data)
+        self._set("begin", BY_NOTHING if begin is None else BY_PYTHON)
+        if isinstance(begin, Transfer):
+            self._set("begin", BY_CALL)
+            self._set("function", mpi_function(begin.function))
+            words = [*begin.words, self._place("own")]
+            at = FLIGHT.fields["arguments"][0]
+            self._words[at : at + len(words)] = words
+
+    def _place(self, field: str) -> int:
+        return self.address + FLIGHT.offset(field)
+
+    def _set(self, field: str, value: int) -> None:
+        self._words[FLIGHT.fields[field][0]] = value
+
+    def _get(self, field: str) -> int:
+        return int(self._words[FLIGHT.fields[field][0]])
+
+    @property
+    def state(self) -> int:
+        """How far it is: one of `native.contracts.messages`.
+
+        Raises
+        ------
+        Exception
+            What MPI says went wrong.
+        """
+        queue().call("read_state", self)
+        state = self._get("seen")
+        if state == OVER and self._get("code"):
+            raise mpi().Exception(self._get("code"))
+        return state
+
+    def depart(self, request: Any) -> None:
+        """Python has begun the transfer; None stands for one that is over."""
+        self._kept.append(request)
+        self._set("request", 0 if request is None else mpi()._addressof(request))
+        queue().call("depart_by_python", self)
+
+
+class Queue:
+    """All flights of this process, and the thread that gets on with them."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(QUEUE.words, np.int64)
+        self._address = self._words.ctypes.data
+        self._words[QUEUE.fields["test"][0]] = mpi_function("MPI_Test")
+        _routine("set_up")(self._address)
+        self.threaded = flags.PROGRESS_THREAD and mpi().Query_thread() >= mpi().THREAD_MULTIPLE
+        atexit.register(self.close)
+        # programs may end MPI themselves, which first deletes what is kept with this communicator
+        ending = mpi().Comm.Create_keyval(delete_fn=lambda *_: self.close())
+        mpi().COMM_SELF.Set_attr(ending, True)
+
+    def call(self, name: str, flight: Flight) -> None:
+        """Call a compiled function that does something with a flight."""
+        both = np.zeros(HANDING.words, np.int64)
+        both[:2] = self._address, flight.address
+        _routine(name)(both.ctypes.data)
+
+    def hand_over(self, flight: Flight) -> None:
+        """Look after a flight from now on."""
+        self.call("hand_over", flight)
+
+    def take_back(self, flight: Flight) -> None:
+        """Look after a flight no more; MPI may still write to its memory."""
+        self.call("take_back", flight)
+
+    def look(self) -> None:
+        """Get on with all flights as far as they go."""
+        _routine("look")(self._address)
+
+    def leave_alone(self) -> None:
+        """Nobody waits for what is under way: let the thread make progress, if MPI allows for one."""
+        if self.threaded:
+            _routine("want")(self._address)
+
+    def rounds(self) -> int:
+        """How often flights were looked at, by whomever."""
+        return int(self._words[QUEUE.fields["rounds"][0]])
+
+    def close(self) -> None:
+        """End the thread."""
+        if is_usable():  # a forked child has none
+            _routine("close")(self._address)
+
+
+@cache
+def queue() -> Queue:
+    """The one of this process."""
+    return Queue()

@@ -1,0 +1,143 @@
+"""Writing at indices: ``x[...] = value``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fastgrad import dtypes
+from fastgrad.autograd.modes import no_grad
+from fastgrad.errors import raise_status, renamed
+from fastgrad.functions.arguments import is_tensor
+from fastgrad.functions.creation import full, tensor, zeros
+from fastgrad.functions.elementwise import inplace, number_for, write
+from fastgrad.functions.index import Indices, Places, grouped, is_mask, read, stacked, views, where
+from fastgrad.functions.plans import planned, unplanned
+from fastgrad.functions.shape import expand, reshape
+from fastgrad.native.build.loader import TensorBase, rt
+from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.contracts.status import PARTIAL_OVERLAP
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
+
+_FILL = BY_NAME["masked_fill.copy_number"]
+_DTYPE = TENSOR.fields["dtype"][0]
+_field = rt.field
+
+
+@planned
+def setitem(x: Any, index: Any, value: Any) -> None:
+    """``x[index] = value``, in place; the value is broadcast and cast."""
+    if not is_tensor(value) and not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(
+            f"setitem(): can't assign a {type(value).__name__} to a fastgrad.{x.dtype.type_name}Tensor; make "
+            "it a tensor first"
+        )
+    if _is_mask_of(x, index) and not is_tensor(value) and not is_recorded(x):
+        write("setitem", _FILL, x, number_for("setitem", value, x), index)
+        return
+    target, advanced = views(x, index)
+    try:
+        if advanced:
+            unplanned()  # whose memory overlaps whose is another matter at each call
+            _need_no_overlap(target, index, value)
+            _put(x, target, advanced, value)
+        elif is_tensor(value):
+            target.copy_(leading_ones_dropped(value, target.dim()))
+        else:
+            inplace(BY_NAME["assign.fill"], target, number_for("setitem", value, target))
+    except (RuntimeError, IndexError) as error:
+        raise renamed(error, "setitem") from error.__cause__
+
+
+def _is_mask_of(x: Any, index: Any) -> bool:
+    """Whether an index is one mask that says of each element of a tensor whether it is meant, and lies beside it."""
+    if not isinstance(index, TensorBase) or _field(index, _DTYPE) != BOOL:
+        return False
+    return _field(index, DEVICE_FIELD) == _field(x, DEVICE_FIELD) and rt.sizes(index) == rt.sizes(x)
+
+
+def leading_ones_dropped(value: Any, ndim: int) -> Any:
+    """A value without dimensions of size 1 before its last `ndim`."""
+    while value.dim() > ndim and value.shape[0] == 1:
+        value = value[0]
+    return value
+
+
+def need_apart(name: str, x: Any, *others: Any) -> None:
+    """What is written shares no memory with what is read."""
+    for other in others:
+        if _field(other, DEVICE_FIELD) == _field(x, DEVICE_FIELD) and rt.overlap(x, other):
+            raise_status(PARTIAL_OVERLAP, name)
+
+
+def _need_no_overlap(target: Any, index: Any, value: Any) -> None:
+    """What is written at indices shares no memory with values and indices; one value behind one mask may."""
+    items = [item for item in (index if isinstance(index, tuple) else (index,)) if is_tensor(item)]
+    if is_tensor(value) and not (len(items) == 1 and is_mask(items[0]) and value.numel() == 1):
+        items.append(value)
+    need_apart("index_put_", target, *items)
+
+
+def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
+    view, indices = grouped(target, advanced)
+    if not is_tensor(value):
+        value = full((), value, dtype=base.dtype, device=base.device)
+    if value.dtype is not base.dtype:
+        if value.dim() > 0:
+            raise RuntimeError(
+                f"index_put_(): requires the source and destination dtypes match, got {base.dtype.type_name} for the "
+                f"destination and {value.dtype.type_name} for the source."
+            )
+        value = value.to(base.dtype)
+    if is_recorded(base, value):
+        places = stacked(indices)
+        _put_recorded(base, view, places, spread("index_put_", view, places, value))
+    else:
+        write_at(view, value, 0, indices.first, indices.shape, *indices.tensors)
+
+
+def spread(name: str, view: Any, places: Places, value: Any) -> Any:
+    """A value for each of the places, for `name`; raises if it does not fit."""
+    shape = places.within(view, places.shape)
+    try:
+        value = expand(leading_ones_dropped(value, len(shape)), shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"{name}(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(shape)}"
+        ) from None
+    return reshape(value, places.within(view, places.indices.shape[1:])) if places.flat else value
+
+
+@planned
+def write_at(view: Any, value: Any, adds: int, first: int, shape: tuple[int, ...], *indices: Any) -> None:
+    """Write a value of its dtype to a tensor at index tensors, or add it, where nothing is recorded."""
+    places = stacked(Indices(list(indices), shape, first))
+    _write(view, places, spread("index_put_", view, places, value), adds)
+
+
+def _write(view: Any, places: Places, value: Any, adds: int = 0) -> None:
+    work = view if view.is_contiguous() else view.contiguous()
+    apply(BY_NAME["index_put_"].id, 3, -1, work, value.contiguous(), places.indices, places.first, adds)
+    if work is not view:
+        rt.copy(view, work)
+
+
+def _put_recorded(base: Any, view: Any, places: Places, value: Any) -> None:
+    """A write that autograd sees: the old value without the places, plus the value at them."""
+    device, sizes = view.device, tuple(view.shape)
+    with no_grad():
+        keep = full(sizes, True, device=device)
+        _write(keep, places, full((), False, device=device).expand(tuple(value.shape)))
+        # Of places that are written twice only the last write counts, forward and backward.
+        winner = zeros(sizes, dtype=dtypes.int64, device=device)
+        order = tensor(np.arange(1, value.numel() + 1), device=device).reshape(tuple(value.shape))
+        _write(winner, places, order)
+        counts = read(winner, places) == order
+    written, target = where(counts, value, 0), (view.dim(), *sizes)
+    spread = invoke(BY_NAME["index_backward"], (written, places.indices), places.first, 1, target)
+    fresh = where(keep, view, spread)  # what is overwritten may be infinite, and so may what is not written
+    view.copy_(fresh)

@@ -1,0 +1,65 @@
+"""What GPUs have no kernels for: what the code says, what calls say, and what docs/cuda.md says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import fastgrad as fg
+from fastgrad.kernels.cuda import compile as compilation
+from fastgrad.ops.kernel_table import KERNELS
+
+PAGE = Path(__file__).parents[2] / "docs" / "cuda.md"
+
+ELSEWHERE = {
+    "joined": "launches of the host's that become one; GPUs have `native.cuda.many`",
+    "hook": "native hooks are functions of the host's",
+    "cdist": "`functions.distances` takes differences on GPUs",
+    "cdist_backward": "its derivative",
+}
+"""Rows that no call on a GPU comes to, and what is done instead."""
+
+CALLS = {
+    "linalg.ldl_factor": lambda a: fg.linalg.ldl_factor(a),
+    "linalg.ldl_solve": lambda a: fg.linalg.ldl_solve(
+        a, fg.ones(2, dtype=fg.int32, device=a.device), fg.ones(2, 1, device=a.device)
+    ),
+}
+"""What comes to each of the others."""
+
+
+def on_the_page() -> set[str]:
+    """The names that the page says of that they are computed on the CPU alone."""
+    text = PAGE.read_text("utf-8")
+    items = re.split(r"\n(?:- |\n)", text)
+    said = [item for item in items if "computed on the CPU alone" in item]
+    return {name for item in said for name in re.findall(r"`([\w.]+)`", item)}
+
+
+def test_the_page_names_what_is_lacking_and_nothing_else():
+    assert on_the_page() == set(CALLS)
+
+
+def test_what_is_lacking_is_refused_by_calls_that_say_what_to_do(driver):
+    refused = set()
+    for call in CALLS.values():
+        with pytest.raises(NotImplementedError, match=r"no CUDA kernel for (\w+) .*\.cpu\(\)") as raised:
+            call(fg.eye(2, device="cuda"))
+        refused.add(re.search(r"no CUDA kernel for (\w+)", str(raised.value))[1])
+        call(fg.eye(2))  # the CPU does it
+    assert refused == set(compilation.lacking(KERNELS)) - set(ELSEWHERE)
+
+
+def test_what_is_done_otherwise_is_lacking_and_works(driver):
+    assert set(ELSEWHERE) <= set(compilation.lacking(KERNELS))
+    here = fg.arange(6.0).reshape(3, 2).requires_grad_()
+    there = here.detach().to("cuda").requires_grad_()
+    for x in (here, there):
+        fg.cdist(x, x.detach() * 2 + 1).sum().backward()
+    fg.testing.assert_close(there.grad.cpu(), here.grad)
+    optimizers = [fg.optim.SGD([x], lr=0.1) for x in (here, there)]
+    for optimizer in optimizers:
+        optimizer.step()
+    fg.testing.assert_close(there.detach().cpu(), here.detach())
