@@ -14,7 +14,7 @@ from fastgrad.native.host.tape import Tape, record
 
 def bits(t: Any) -> np.ndarray:
     """The elements of a tensor as they are; of halves as floats that hold them."""
-    t = t.detach().contiguous()
+    t = t.detach().cpu().contiguous()
     return (t.float() if t.dtype in (fg.float16, fg.bfloat16) else t).numpy().copy().reshape(-1)
 
 
@@ -94,3 +94,29 @@ def same(found: np.ndarray, expected: np.ndarray, close: float = 0.0) -> None:
         )
     else:
         np.testing.assert_array_equal(found, expected)
+
+
+def seeded(tape: Tape, results: Sequence[Any]) -> list[np.ndarray]:
+    """The results of a replay from a seed on."""
+    fg.manual_seed(5)
+    tape.replay()
+    return [bits(t) for t in results]
+
+
+def same_for_seeds(function: Callable[..., Any], *inputs: Any, close: float = 0.0) -> FusedTape:
+    """Compare a function that draws random numbers with what becomes of it when it is fused, for two replays."""
+    function(*inputs)
+    with record() as tape:
+        results = function(*inputs)
+    results = list(results) if isinstance(results, tuple) else [results]
+    expected = seeded(tape, results)
+    tape.replay()
+    other = [bits(t) for t in results]
+    fused = fuse(tape.entries(), wanted_of([*results, *inputs]))
+    tape.edit(fused.order)
+    for found, value in zip(seeded(tape, results), expected, strict=True):
+        same(found, value, close)
+    tape.replay()
+    for t, value in zip(results, other, strict=True):
+        same(bits(t), value, close)
+    return fused

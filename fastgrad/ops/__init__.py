@@ -79,6 +79,7 @@ def _install() -> None:
     runtime_set("download_kernel", shape.DOWNLOAD.id)
     runtime_set("fused_kernel", fused.FUSED.id)
     runtime_set("fused_rows_kernel", fused.FUSED_ROWS.id)
+    runtime_set("dropout_kernel", dropout.dropout.kernel.id)
     runtime_set("joined_kernel", optim.MANY.id)
     runtime_set("peer_kernel", shape.PEER_COPY.id)
     used = {

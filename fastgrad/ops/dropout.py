@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastgrad.native.contracts.element_types import FLOATS
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, WIDE
 from fastgrad.native.contracts.frames.framed import DROPOUT, DROPOUT_AGAIN
 from fastgrad.native.contracts.ops import (
     AS_OPERANDS,
@@ -15,6 +15,18 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.ops.call import invoke
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.registry import Op
+from fastgrad.ops.vocabulary import c, m
+
+
+def _applied(x, scale, condition):
+    return x * m.where(condition, scale, c(0))
+
+
+# What fused kernels (`compiler.fusion`) compute where a mask exists: what both of the kernels below do with it.
+APPLIED = Kernel(
+    "dropout_applied", "elementwise:build", _applied, dtypes=WIDE, inputs=("x", "scale", "condition"),
+    elements={"condition": BOOL}, listed=False,
+)  # fmt: skip
 
 dropout = Op(
     "dropout", STRUCTURED, ("x",), (*DROPOUT.names_of("integers"), "*outputs"),

@@ -9,7 +9,7 @@ from fusion_testing import Recorded, bits, check, same, wanted_of
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.compiler.fusion import fuse
-from fastgrad.native.host.tape import FusedLaunch, record
+from fastgrad.native.host.tape import FusedLaunch, MaskLaunch, record
 
 SIZES = [1, 2, 7, 64, 1000, 4096, 70001]
 
@@ -406,7 +406,7 @@ def recorded_chain():
 
 
 @pytest.mark.parametrize("edition", [
-    [99], [-1], [-2], [0, -5], [1 << 62],
+    [99], [-1], [-2], [0, -5], [1 << 62], [MaskLaunch(0)], [MaskLaunch(99)], [MaskLaunch(-1)], [-2, 0, -2],
     [FusedLaunch(4095, False, 1, (0,) * 64)], [FusedLaunch(0, False, 1, (0,) * 64)],
     [FusedLaunch(1, False, -1, (0,) * 64)], [FusedLaunch(1, False, 1, (0,) * 63)], [FusedLaunch(1, False, 1, ())],
     [FusedLaunch(1 << 40, False, 1, (0,) * 64)], [FusedLaunch(-1, False, 1, (0,) * 64)],

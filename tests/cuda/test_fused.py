@@ -15,7 +15,7 @@ from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.host.tape import record
 from tests.cuda.fake_driver import FakeDriver, attached
 from tests.cuda.fused_testing import assert_compiles, fused_tape, rows_of, tensor
-from tests.fusion_testing import wanted_of
+from tests.fusion_testing import same_for_seeds, wanted_of
 
 pytestmark = pytest.mark.cudasim
 
@@ -30,6 +30,10 @@ def with_gradient(x, y):
     x = x.detach().requires_grad_()
     ((x * y).sigmoid() * x - y).backward(fg.ones_like(x))
     return x.grad
+
+
+def dropped(x, y):
+    return F.dropout(F.relu(x), 0.3) + y
 
 
 PROGRAMS = {
@@ -69,6 +73,12 @@ def test_a_fused_kernel_gives_the_bits_of_single_launches(simulated, name):
         out.detach().fill_(7)
         tape.replay()
         np.testing.assert_array_equal(out.detach().cpu().numpy(), expected)
+
+
+@pytest.mark.cudasim
+def test_a_mask_is_drawn_before(simulated):
+    fused = same_for_seeds(dropped, tensor(0, 4, 23), tensor(1, 4, 23))
+    assert [one.names for one in fused.report.fused] == [("relu", "dropout", "add")]
 
 
 @pytest.mark.cudasim
@@ -152,11 +162,12 @@ COMPILED = ["flat", "both", "masks", "long", "of doubles"]
 @pytest.fixture(scope="module")
 def rows():
     """What would be compiled for the programs."""
+    programs = {name: PROGRAMS[name] for name in COMPILED} | {"dropout": (dropped, (4, 23), (4, 23))}
     with attached(FakeDriver()):
-        return {name: rows_of(*PROGRAMS[name])[0] for name in COMPILED}
+        return {name: rows_of(*program)[0] for name, program in programs.items()}
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", [*COMPILED, "dropout"])
 def test_fused_kernels_compile(rows, name):
     assert_compiles(rows[name], doubles=name == "of doubles")
 

@@ -14,7 +14,7 @@ from fastgrad.compiler.fusion.plans import Plan, TooLargeError, plan
 from fastgrad.dtypes import uint8
 from fastgrad.functions.creation import empty
 from fastgrad.native.contracts.frames.fused import FUSED_ROWS
-from fastgrad.native.host.tape import FusedLaunch, Launch, ReadValue, Tape
+from fastgrad.native.host.tape import FusedLaunch, Launch, MaskLaunch, ReadValue, Tape
 from fastgrad.native.host.threads import get_num_threads
 
 IsWanted = Callable[[int, int], bool]
@@ -77,14 +77,14 @@ class FusedTape:
 
     Attributes
     ----------
-    order : list of int or FusedLaunch
-        Launches of the tape by number, and fused ones: an edition for `Tape.edit`.
+    order : list of int, MaskLaunch or FusedLaunch
+        Launches of the tape by number, masks of its dropouts, and fused ones: an edition for `Tape.edit`.
     report : Report
     room : Tensor or None
         Memory that fused launches use while they run. It has to live as long as they do.
     """
 
-    def __init__(self, order: list[int | FusedLaunch], report: Report, room: Any) -> None:
+    def __init__(self, order: list[int | MaskLaunch | FusedLaunch], report: Report, room: Any) -> None:
         self.order = order
         self.report = report
         self.room = room
@@ -157,9 +157,10 @@ class _Fusing:
         if len(dropped) == len(self.entries):
             dropped = set()  # a tape without launches could not be replayed
         room = self._room(parts)
-        order: list[int | FusedLaunch] = []
+        order: list[int | MaskLaunch | FusedLaunch] = []
         for part in parts:
             if part.plan:
+                order += [MaskLaunch(e.number) for e in part.members if e.mask]
                 order.append(self._launch(part, part.plan, room))
             else:
                 order += [e.number for e in part.members if e.number not in dropped]
@@ -175,14 +176,16 @@ class _Fusing:
             if len(members) < 2:
                 done.append(_Part(members))
                 continue
+            is_written = self._is_written(members)
             try:
-                found = plan(group, members, self.entries, self._is_written(members))
+                found = plan(group, members, self.entries, is_written)
             except TooLargeError:
                 half = len(members) // 2
                 waiting[:0] = [members[:half], members[half:]]
                 continue
             if not found.written:
-                self.idle.update(e.number for e in members)
+                self.idle.update(e.number for e in members if not (e.mask and is_written(e.mask)))
+                done += [_Part([e]) for e in members if e.number not in self.idle]
                 continue
             code = code_of(found.program, found.kernels, group.device)
             done.append(

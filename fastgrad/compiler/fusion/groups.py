@@ -10,7 +10,7 @@ takes in no launch that has to stand behind one of those that have to stand behi
 
 Note [Alignment]: within a group each element is computed on its own. So where members touch the same memory and one
 writes it, they have to touch it alike: the same address, dtype and mapping. Sums of columns are like
-nothing else: they are known when the last row was read.
+nothing else: they are known when the last row was read. Nor are masks of dropouts, which are drawn before all.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ class Group:
 
     def as_touched(self, entry: Entry) -> list[tuple[Operand, bool]]:
         """The operands of a launch over the elements of the group, and whether each is written."""
+        if entry.mask:  # drawn before all members, so none may touch its memory before or behind
+            return [(unfinished(entry.mask), True), *self._as_computed(entry)]
+        return self._as_computed(entry)
+
+    def _as_computed(self, entry: Entry) -> list[tuple[Operand, bool]]:
         length = entry.length or self.length
         ins = [o for k, o in enumerate(entry.ins) if k not in entry.literals]
         if entry.what == REDUCTION:

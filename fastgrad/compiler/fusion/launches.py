@@ -37,6 +37,7 @@ from fastgrad.native.contracts.element_types import (
 from fastgrad.native.contracts.frames import STRIDED
 from fastgrad.native.host import devices
 from fastgrad.native.host.tape import ReadValue
+from fastgrad.ops.dropout import APPLIED
 
 ELEMENTWISE, REDUCTION, COLUMNS, FILL, OTHER, NOTHING = (
     "elementwise",
@@ -73,6 +74,7 @@ ZEROS = -1
 """In place of the dtype of a fill: its bytes are zero."""
 
 _BUILDERS = ("elementwise:build", "copies:build")
+_DROPOUTS = ("dropout:forward", "dropout:again")
 
 
 class Entry:
@@ -105,6 +107,12 @@ class Entry:
         Whether its formula is long.
     literals : dict
         Which operands are known numbers by the time, and the number of the fill that wrote them.
+    formula : Kernel
+        Of an elementwise launch, the row whose formula it computes.
+    scale : tuple of int
+        Of a dropout, the number that its formula takes besides: dtype and bits as in the frame's numbers.
+    mask : Operand or None
+        Of a dropout, what it draws before it is computed.
     """
 
     def __init__(self, number: int, launch: Any) -> None:
@@ -117,6 +125,8 @@ class Entry:
         self.value = (0, 0)
         self.literals: dict[int, int] = {}
         self.is_expensive = False
+        self.scale: tuple[int, int] | None = None
+        self.mask: Operand | None = None
         self.device = 0
         self.name, self.is_barrier = "a hook", launch is None
         if launch is None:
@@ -127,6 +137,7 @@ class Entry:
             self.ranges = [Range(launch.address, launch.address + launch.nbytes, True, False)]
             return
         self.kernel, self.form, self.words = launch.kernel, launch.layout_class, launch.words
+        self.formula = self.kernel
         self.name = self.kernel.name
         self.dtype = DTYPES.index(launch.dtype)
         self.device = devices.number_named(launch.device)
@@ -135,6 +146,8 @@ class Entry:
             self.what = NOTHING
         elif self.ranges is None:
             self.why = "how far its operands reach is not known"
+        elif self.kernel.builder in _DROPOUTS and not launch.code:
+            self._dropout()
         elif launch.code or launch.drew:
             self.why = "it draws random numbers" if launch.drew else "it is fused already"
         else:
@@ -175,6 +188,27 @@ class Entry:
         else:
             self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, ins, numel
             self.is_expensive = cost_of(self.kernel) >= EXPENSIVE
+
+    def _dropout(self) -> None:
+        """A dropout whose mask is drawn before, or exists."""
+        frame = self.kernel.frame()
+        draws = self.kernel.builder == "dropout:forward"
+        numel = self.words[frame.place("x") + 1]
+        mapping = mapping_of([(numel, 1)])
+        out, x, mask = (
+            Operand(self.words[frame.place(name)], dtype, mapping)
+            for name, dtype in (("out", self.dtype), ("x", self.dtype), ("mask", BOOL))
+        )
+        if draws and out.address == 0:
+            self.why = "it draws random numbers"
+        elif self.dtype not in WIDE:
+            self.why = f"no fused kernel computes dropout of {DTYPES[self.dtype]}"
+        elif self.device and (why := self._why_not_compiled(numel)):
+            self.why = why
+        else:
+            self.what, self.out, self.ins, self.numel = ELEMENTWISE, out, [x, mask], numel
+            self.formula, self.scale = APPLIED, (self.dtype, self.words[frame.place("scale")])
+            self.mask = mask if draws else None
 
     def _why_not_on_gpu(self, out: Operand, ins: list[Operand], numel: int) -> str:
         """Why no fused kernel of a GPU does what an elementwise launch does, or empty."""

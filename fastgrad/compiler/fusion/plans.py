@@ -130,8 +130,11 @@ class _Planner:
                 name = entry.kernel.options["reduction"]
                 value = self._make(REDUCE, (name, entry.dtype, entry.out.dtype), args)
             else:
-                self.kernels[entry.kernel.name] = entry.kernel
-                about = (entry.kernel.name, entry.dtype, FLAT, entry.out.dtype, cost_of(entry.kernel))
+                formula = entry.formula
+                self.kernels[formula.name] = formula
+                about = (formula.name, entry.dtype, FLAT, entry.out.dtype, cost_of(formula))
+                if entry.scale:
+                    args = (args[0], self._number(entry.scale), args[1])
                 value = self._make(APPLY, about, args)
             by_row = by_row or entry.what == REDUCTION
             out = over_rows(entry.out, self.length) if by_row else entry.out
@@ -143,9 +146,7 @@ class _Planner:
         if k in entry.literals:
             number = literal_of(self.entries[entry.literals[k]], operand)
             assert number is not None
-            if number not in self.numbers:
-                self.numbers.append(number)
-            return self._make(NUMBER, (number[0], self.numbers.index(number)))
+            return self._number(number)
         if by_row:
             operand = over_rows(operand, self.length)
         found = self.values.get(operand)
@@ -153,6 +154,12 @@ class _Planner:
             found = self.values[operand] = self._make(LOAD, (operand.address,))
             self.loaded[found] = operand
         return found
+
+    def _number(self, number: tuple[int, int]) -> int:
+        """The value that a number is."""
+        if number not in self.numbers:
+            self.numbers.append(number)
+        return self._make(NUMBER, (number[0], self.numbers.index(number)))
 
     # --- the program -----------------------------------------------------------------------------------------
 

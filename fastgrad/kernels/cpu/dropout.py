@@ -40,7 +40,10 @@ def _apply(dtype: int):  # type: ignore[no-untyped-def]
 
 
 def forward(kernel: object, dtype: int, layout_class: int) -> Builder:
-    """Elements times ``scale`` with a probability, else times zero; the second output is the mask."""
+    """Elements times ``scale`` with a probability, else times zero; the second output is the mask.
+
+    Where there is no address of a first one, the mask alone is drawn.
+    """
     pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
     apply = _apply(dtype)
 
@@ -54,7 +57,8 @@ def forward(kernel: object, dtype: int, layout_class: int) -> Builder:
         while at < n:
             draw(_words(chunk), f.seed, f.offset + at // 4, f.threshold)
             count = min(CHUNK, n - at)
-            apply(advance(out, at), advance(x, at), _bytes(chunk), count, scale)
+            if f.out != 0:
+                apply(advance(out, at), advance(x, at), _bytes(chunk), count, scale)
             memcpy(mask + at, chunk, count)
             at += count
 

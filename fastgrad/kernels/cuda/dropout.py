@@ -17,7 +17,10 @@ WIDTH = 4  # elements of a block of the stream
 
 
 def forward(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
-    """Elements times ``scale`` with a probability, else times zero; the second output is the mask."""
+    """Elements times ``scale`` with a probability, else times zero; the second output is the mask.
+
+    Where there is no address of a first one, the mask alone is drawn.
+    """
     e, keep = target.elements[dtype], target.elements[BOOL].store
     load, store, cast = e.load, e.store, e.constant
     zero = cast(0)
@@ -25,7 +28,8 @@ def forward(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
     def one(f, i, word, scale):
         if i < f.x.numel:
             kept = word < np.uint64(f.threshold)
-            store(f.out, i, load(f.x.data, i) * (scale if kept else zero))
+            if f.out != 0:
+                store(f.out, i, load(f.x.data, i) * (scale if kept else zero))
             keep(f.mask, i, kept)
 
     def run(f):

@@ -160,6 +160,7 @@ its device's default generator, the number of the code that runs in place of wha
 launch, or 0; whether it works on memory, or by numbers, that may be others at each call of a bound tape; then the
 frame."""
 FUSED_LAUNCH = -1
+MASK_LAUNCH = -2
 """In place of the number of a launch, in an edition of a tape: see Note [Editions] in `memory.tapes`."""
 FLIGHT = Part("flight", thread=1, waits=1, n_words=1, frame=FRAME_WORDS)
 CURSOR_WORDS = CACHE_LINE // 8
@@ -236,9 +237,10 @@ RUNTIME = Record(
     cast_op=1, sqrt_op=1, conj_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, index_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1, convolutions_in_tf32=1,
-    fused_kernel=1, fused_rows_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES, code_devices=N_CODES,
-    zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1, accumulate_op=1,
-    random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES, chosen_devices=1, registrations=1,
+    fused_kernel=1, fused_rows_kernel=1, dropout_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
+    code_devices=N_CODES, zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1,
+    accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES,
+    chosen_devices=1, registrations=1,
     entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
     profile_objects=1, profile_name=1, left_name=1, events=1, n_events=1, cap_events=1, details=1, n_details=1,
     cap_details=1, n_lost=1, allocations=1, kernel_ended=1, kernel_parts=1,

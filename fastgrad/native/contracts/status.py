@@ -273,8 +273,8 @@ REPLAY_PROBABILITY = _reason(
 )
 TAPE_EDITION = _reason(
     ValueError,
-    "this is no edition of the tape: it has to name launches of the tape by their numbers, and fused launches by their "
-    "code, work and frame (word {word} does not fit)",
+    "this is no edition of the tape: it has to name launches of the tape by their numbers, only dropouts as masks, and "
+    "fused launches by their code, work and frame (word {word} does not fit)",
     "word",
 )
 OTHER_VALUE = _reason(

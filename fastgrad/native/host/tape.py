@@ -22,6 +22,7 @@ from fastgrad.native.contracts.records import (
     FUSED_LAUNCH,
     HOOK_CELL,
     LAUNCHED,
+    MASK_LAUNCH,
     TAPE,
     TAPE_HOOKS,
     TAPE_VALUES,
@@ -129,7 +130,23 @@ class FusedLaunch(NamedTuple):
 
     def words_of_edition(self) -> list[int]:
         """It as an edition of a tape says it: see Note [Editions] in `native.memory.tapes`."""
-        return [int(self.needs_room), self.code, self.work, *self.words]
+        return [FUSED_LAUNCH, int(self.needs_room), self.code, self.work, *self.words]
+
+
+class MaskLaunch(NamedTuple):
+    """A dropout of a tape that only draws its mask.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the entries of the tape.
+    """
+
+    number: int
+
+    def words_of_edition(self) -> list[int]:
+        """It as an edition of a tape says it."""
+        return [MASK_LAUNCH, self.number]
 
 
 def show_nobody(function: Any, args: Any) -> None:
@@ -280,8 +297,9 @@ class Tape(ContextBase):
         """How many launches and calls of hooks there are."""
         return rt.tape_field(self, _N_ENTRIES)  # type: ignore[no-any-return]
 
-    def edit(self, edition: Iterable[int | FusedLaunch]) -> None:
-        """Let other launches stand on the tape: some of its own, by their numbers among `entries`, and fused ones.
+    def edit(self, edition: Iterable[int | MaskLaunch | FusedLaunch]) -> None:
+        """Let other launches stand on the tape: some of its own, by their numbers among `entries`, masks of
+        its dropouts, and fused ones.
 
         Who does that knows that a replay does the same with them: memory that later launches read is written before.
 
@@ -295,7 +313,7 @@ class Tape(ContextBase):
         words: list[int] = []
         settings: dict[int, Settings] = {}
         for number, item in enumerate(edition):
-            words += [item] if isinstance(item, int) else [FUSED_LAUNCH, *item.words_of_edition()]
+            words += [item] if isinstance(item, int) else item.words_of_edition()
             if isinstance(item, int) and item in self._settings:
                 settings[number] = self._settings[item]
         rt.edit_tape(self, array.array("q", words).tobytes())

@@ -24,8 +24,9 @@ they run on.
 
 Note [Editions]: an edition of a tape is a list of words. A number from 0 on is the launch of this number on the tape as
 it stands, or the call of a hook that has it; they count together. `FUSED_LAUNCH` begins a fused launch: it is followed
-by whether it needs room, its code, its work and the words of its frame. So launches can be left out, moved and
-replaced, and none is made up but those whose frame the runtime knows.
+by whether it needs room, its code, its work and the words of its frame. `MASK_LAUNCH` begins one that only draws the
+mask of a dropout: the number of its launch follows. So launches can be left out, moved and replaced, and none is made
+up but those whose frame the runtime knows.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.pyapi import py_bytearray_text
 from fastgrad.native.contracts.flags import SWITCHES
+from fastgrad.native.contracts.frames.framed import DROPOUT
 from fastgrad.native.contracts.frames.fused import FUSED
 from fastgrad.native.contracts.limits import N_CODES, N_DEVICES
 from fastgrad.native.contracts.profiles import WATCHED_BY_TAPE
@@ -58,6 +60,7 @@ from fastgrad.native.contracts.records import (
     FUSED_LAUNCH,
     HOOK_CELL,
     LAUNCHED,
+    MASK_LAUNCH,
     NOTE,
     PROGRAM,
     REGION,
@@ -375,6 +378,8 @@ def keep_for_tape(handle, made):
 
 FUSED_WORDS = FUSED.words
 FUSED_HEAD = 4  # words of an edition before the frame of a fused launch
+MASK_HEAD = 2  # words of an edition that are a launch which draws a mask
+DROPPED = DROPOUT.place("out")
 
 
 @native
@@ -428,6 +433,14 @@ def is_fused(edition, k, n):
 
 
 @native
+def is_mask(t, edition, k, n, places, count):
+    """Whether the word `k` of `n` of an edition begins a launch that draws the mask of a dropout."""
+    if edition[k] != MASK_LAUNCH or n - k < MASK_HEAD or edition[k + 1] < 0 or edition[k + 1] >= count:
+        return False
+    return launched(t.words + words(places)[edition[k + 1]]).cell // CELLS == runtime().dropout_kernel
+
+
+@native
 def cell_of_fused(code, needs_room):
     """The cell that stands for the code of a fused launch: of the device that it was compiled for."""
     rt = runtime()
@@ -447,6 +460,9 @@ def words_of_edition(t, edition, n, places, count):
         elif t.device == 0 and is_fused(edition, k, n):
             total += HEAD_WORDS + FUSED_WORDS
             k += FUSED_HEAD + FUSED_WORDS
+        elif is_mask(t, edition, k, n, places, count):
+            total += HEAD_WORDS + launched(t.words + words(places)[edition[k + 1]]).n_words
+            k += MASK_HEAD
         else:
             return fail(TAPE_EDITION, k)
     return total
@@ -481,6 +497,11 @@ def write_edition(t, edition, n, places, target):
         if edition[k] == FUSED_LAUNCH:
             write_fused(target, advance(edition, k))
             k += FUSED_HEAD + FUSED_WORDS
+        elif edition[k] == MASK_LAUNCH:
+            source = t.words + words(places)[edition[k + 1]]
+            memcpy(target, source, bytes_of(launched(source)))
+            words(target + HEAD_BYTES)[DROPPED] = 0
+            k += MASK_HEAD
         else:
             source = t.words + words(places)[edition[k]]
             memcpy(target, source, bytes_of(launched(source)))
