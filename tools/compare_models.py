@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 
 Step = Callable[[], Any]
+Wrap = Callable[[Any], Any]
+"""From a model to what is called in its place."""
 MODELS = Path(__file__).parent.parent / "examples" / "models.py"
 
 
@@ -67,11 +69,17 @@ WEIGHTS: dict[str, dict[str, np.ndarray]] = {}
 DATA: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
 
+def as_it_is(model: Any) -> Any:
+    """What wraps a model in nothing."""
+    return model
+
+
 def training(
-    name: str, lib: Any, model: Any, inputs: np.ndarray, targets: np.ndarray, optimizer: Any
+    name: str, lib: Any, model: Any, inputs: np.ndarray, targets: np.ndarray, optimizer: Any, wrap: Wrap
 ) -> Step:
     """One step of training a classifier."""
     WEIGHTS[name] = copied(lib, model, WEIGHTS.get(name))
+    model = wrap(model)
     DATA[name] = inputs, targets
     x, y = lib.tensor(inputs), lib.tensor(targets)
     functional = lib.nn.functional
@@ -87,35 +95,33 @@ def training(
     return step
 
 
-def cnn(lib: Any) -> Step:
+def cnn(lib: Any, wrap: Wrap = as_it_is) -> Step:
     """A step of the examples' CNN on 64 digits, Adam."""
     rng = np.random.default_rng(0)
     model = models_of(lib.__name__).CNN()
     model.classifier[3].p = 0.0
     images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
-    return training(
-        "cnn", lib, model, images, rng.integers(0, 10, 64), lib.optim.Adam(model.parameters(), lr=1e-4)
-    )
+    optimizer = lib.optim.Adam(model.parameters(), lr=1e-4)
+    return training("cnn", lib, model, images, rng.integers(0, 10, 64), optimizer, wrap)
 
 
-def lstm(lib: Any) -> Step:
+def lstm(lib: Any, wrap: Wrap = as_it_is) -> Step:
     """A step of the examples' LSTM on 64 digits, Adam."""
     rng = np.random.default_rng(0)
     model = models_of(lib.__name__).RowLSTM()
     images = rng.standard_normal((64, 1, 28, 28)).astype(np.float32)
-    return training(
-        "lstm", lib, model, images, rng.integers(0, 10, 64), lib.optim.Adam(model.parameters(), lr=1e-4)
-    )
+    optimizer = lib.optim.Adam(model.parameters(), lr=1e-4)
+    return training("lstm", lib, model, images, rng.integers(0, 10, 64), optimizer, wrap)
 
 
-def gpt(lib: Any) -> Step:
+def gpt(lib: Any, wrap: Wrap = as_it_is) -> Step:
     """A step of the examples' GPT, 16 pieces of 128 characters, AdamW."""
     rng = np.random.default_rng(0)
     model = models_of(lib.__name__).GPT(96)
     indices = rng.integers(0, 96, (16, 129))
     return training(
         "gpt", lib, model, indices[:, :-1], np.ascontiguousarray(indices[:, 1:]),
-        lib.optim.AdamW(model.parameters(), lr=1e-4),
+        lib.optim.AdamW(model.parameters(), lr=1e-4), wrap,
     )  # fmt: skip
 
 
@@ -180,7 +186,7 @@ def layer_norm(lib: Any) -> Step:
     return step
 
 
-WORK: dict[str, Callable[[Any], Step]] = {
+WORK: dict[str, Callable[..., Step]] = {
     f.__name__: f for f in (cnn, gpt, lstm, adam_small, adam_large, conv, attention, layer_norm)
 }
 
