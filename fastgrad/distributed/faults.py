@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import os
 import re
 import socket
+import stat
 import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from traceback import format_exception, format_exception_only
@@ -25,6 +28,9 @@ from fastgrad.distributed.transport import DistBackendError, is_usable, mpi
 TAG = 1
 FAREWELL = 10.0
 """Seconds that a rank which failed waits for the others to notice, before it ends them."""
+
+READ_IN = 1.0
+"""Seconds that a rank waits for what it printed to be read, before all are ended."""
 
 LOOK = 0.2
 """Seconds between two looks at whether the other processes of this machine live."""
@@ -157,11 +163,28 @@ def segments() -> set[str]:
     return {path for path in paths if re.fullmatch(r"/dev/shm/mpich_shm_[0-9a-f]+_[0-9]+", path)}
 
 
+def hand_over() -> None:
+    """Wait until ``mpiexec`` has read what was printed: when a rank ends all, what lies in their pipes is lost."""
+    end = time.monotonic() + READ_IN
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # it is closed, or something else
+            stream.flush()
+        with contextlib.suppress(OSError):
+            while _unread(number) and time.monotonic() < end:
+                time.sleep(0.0005)
+
+
+def _unread(number: int) -> int:
+    """How many bytes lie in a pipe that this process writes to; 0 if it is none."""
+    if not stat.S_ISFIFO(os.fstat(number).st_mode):
+        return 0
+    return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def end_all() -> None:
     """End the processes of all ranks at once."""
     unname_shared_memory()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    hand_over()
     mpi().COMM_WORLD.Abort(1)
     os._exit(1)  # where aborting takes a while
 
@@ -194,7 +217,7 @@ class Farewell:
         sys.stderr.write(text)
         if not usual:
             self.previous(kind, error, traceback)
-        sys.stderr.flush()
+        hand_over()
         if not self.over and is_usable():
             self.watch.broken = True
             self.watch.tell("failed", "".join(format_exception_only(kind, error)).strip()[:2000])

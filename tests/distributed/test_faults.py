@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from ranks import MPIEXEC, PROGRAMS, environment
 
+from fastgrad.distributed import faults
+
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.mpi
 
@@ -33,10 +35,10 @@ def in_session(session: int) -> list[int]:
     return found
 
 
-def goes_wrong(case: str, n: int = 2) -> str:
+def goes_wrong(case: str, folder: Path, n: int = 2) -> str:
     """What a program says that goes wrong on its last rank; nothing of it is left."""
     with subprocess.Popen(
-        [*LAUNCH, str(n), str(PROGRAMS / "faults.py"), case],
+        [*LAUNCH, str(n), str(PROGRAMS / "faults.py"), case, str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -120,33 +122,53 @@ def goes_wrong(case: str, n: int = 2) -> str:
         ("W6", "tries_again", ["rank 0: the default group cannot be used any more", "rank 1 went on"]),
     ],
 )
-def test_two_ranks(number: str, case: str, words: list[str]):
-    said = goes_wrong(case)
+def test_two_ranks(number: str, case: str, words: list[str], tmp_path: Path):
+    said = goes_wrong(case, tmp_path)
     assert all(word in said for word in words), said
 
 
 @pytest.mark.parametrize("case", ["killed", "raises", "late"])
-def test_four_ranks(case: str):
-    said = goes_wrong(case, 4)
-    call = (
-        "1" if case == "late" else "[12]"
-    )  # some may not be through with the first one when they hear of it
+def test_four_ranks(case: str, tmp_path: Path):
+    said = goes_wrong(case, tmp_path, 4)
+    call = "1" if case == "late" else "2"
     for rank in range(3):
         assert re.search(rf"all_reduce\(\) \(call {call}\) on rank {rank} ", said), said
     assert "rank 3 did not come" in said if case == "late" else "rank 3 failed" in said
 
 
-def test_w8_no_file_stays_of_shared_memory():
-    said = goes_wrong("early")
+def test_w8_no_file_stays_of_shared_memory(tmp_path: Path):
+    said = goes_wrong("early", tmp_path)
     names = set(re.findall(r"/dev/shm/\w+", said))
     assert names or sys.platform != "linux"
     assert not any(Path(name).exists() for name in names)
 
 
-def test_without_the_launcher():
+def test_what_is_printed_is_read_before_all_are_ended(tmp_path: Path):
+    """A rank asks the pipe; what is no pipe keeps everything by itself."""
+    code = (
+        "import sys, time\nfrom fastgrad.distributed import faults\n"
+        "print('x' * 9999)\nstart = time.monotonic()\nfaults.hand_over()\n"
+        "sys.stderr.write(f'{time.monotonic() - start} {faults._unread(1)}')"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stderr is not None
+        waited, unread = process.stderr.read().split()  # nobody reads what it printed
+        assert float(waited) >= faults.READ_IN
+        assert int(unread) == 10_000
+    with (tmp_path / "file").open("w") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, env=environment(), check=True
+        )
+    assert done.stderr.split()[1] == b"0"
+    assert (tmp_path / "file").stat().st_size == 10_000
+
+
+def test_without_the_launcher(tmp_path: Path):
     """mpiexec itself ends all ranks when one dies."""
     done = subprocess.run(
-        [str(MPIEXEC), "-n", "2", sys.executable, str(PROGRAMS / "faults.py"), "killed"],
+        [str(MPIEXEC), "-n", "2", sys.executable, str(PROGRAMS / "faults.py"), "killed", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=60,
@@ -156,9 +178,9 @@ def test_without_the_launcher():
     assert done.returncode != 0
 
 
-def test_w7_interrupts():
+def test_w7_interrupts(tmp_path: Path):
     process = subprocess.Popen(
-        [*LAUNCH, "2", str(PROGRAMS / "faults.py"), "interrupted"],
+        [*LAUNCH, "2", str(PROGRAMS / "faults.py"), "interrupted", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -1,10 +1,15 @@
-"""Programs that go wrong on the last rank: the others print what they are told."""
+"""Programs that go wrong on the last rank: the others print what they are told.
+
+The second argument is an empty folder, in which ranks tell each other how far they are without the library: what is
+tested does not depend on which rank is faster.
+"""
 
 import os
 import signal
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import fastgrad as fg
 import fastgrad.distributed as dist
@@ -13,32 +18,56 @@ from fastgrad.distributed import faults
 from fastgrad.distributed.optim import ZeroRedundancyOptimizer
 from fastgrad.nn.parallel import DistributedDataParallel
 
-case = sys.argv[1]
+case, folder = sys.argv[1], Path(sys.argv[2])
+
+
+def come(where):
+    """Say that this rank has come to a place."""
+    (folder / f"{where}.{os.environ['PMI_RANK']}").touch()
+
+
+def wait(where, count):
+    """Wait until so many ranks have come there."""
+    while len(list(folder.glob(f"{where}.*"))) < count:
+        time.sleep(0.01)
+
+
 if case == "early":
     print(f"shares: {faults.segments()}\n", end="", flush=True)
 if case == "early" and os.environ["RANK"] == "1":
     raise LookupError("before the group")
 if case == "absent" and os.environ["RANK"] == "1":
     sys.exit()
-dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+if case != "absent":
+    come("start")
+    wait("start", int(os.environ["PMI_SIZE"]))
+TIMED_OUT = ("absent", "late", "late_beside")  # the others do not depend on it
+dist.init_process_group("mpi", timeout=timedelta(seconds=2 if case in TIMED_OUT else 30))
 assert not faults.segments()  # nothing will stay when ranks are killed
 rank, n = dist.get_rank(), dist.get_world_size()
 last = rank == n - 1
 x = fg.ones(4)
 
 
-def killed():
+def all_are_through():
+    """A call, and the last rank goes on when the others do."""
     dist.all_reduce(x)
+    come("through")
     if last:
-        time.sleep(1)  # the others are through with the first call by then
+        wait("through", n)
+        time.sleep(0.5)  # they are in the next call, most of the time
+
+
+def killed():
+    all_are_through()
+    if last:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(x)
 
 
 def killed_beside():
-    dist.all_reduce(x)
+    all_are_through()
     if last:
-        time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
     work = dist.all_reduce(x, async_op=True)
     time.sleep(1)
@@ -47,7 +76,7 @@ def killed_beside():
 
 def late_beside():
     if last:
-        time.sleep(60)
+        wait("end", n - 1)
     work = dist.all_reduce(fg.ones(1 << 20), async_op=True)
     dist.barrier(async_op=True)
     del work
@@ -55,16 +84,15 @@ def late_beside():
 
 
 def killed_while_receiving():
-    dist.all_reduce(x)
+    all_are_through()
     if last:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.recv(x, n - 1)
 
 
 def raises():
-    dist.all_reduce(x)
+    all_are_through()
     if last:
-        time.sleep(1)
         raise LookupError("of this rank")
     dist.all_reduce(x)
 
@@ -89,7 +117,7 @@ def ends_in_a_message():
 
 def late():
     if last:
-        time.sleep(3)
+        wait("end", n - 1)
     dist.all_reduce(x)
 
 
@@ -212,4 +240,7 @@ def finalized():
     dist.all_reduce(x)
 
 
-globals()[case]()
+try:
+    globals()[case]()
+finally:
+    come("end")
