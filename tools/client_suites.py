@@ -60,6 +60,7 @@ SUITES = {
             ),
         ),
     ),
+    "torchviz": Suite("torchviz==0.0.3", "all", ("test/test.py",)),
 }  # fmt: skip
 LIMIT = 900
 """Seconds for the tests of a library."""
