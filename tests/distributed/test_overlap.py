@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from ranks import run, succeed
@@ -33,8 +34,8 @@ def test_o2_hooks_keep_their_order(monkeypatch: pytest.MonkeyPatch):
     ("number", "case"),
     [("O3", "beside"), ("O4", "ends"), ("O4", "forked"), ("O1", "many")],
 )
-def test_two_ranks(number: str, case: str):
-    assert succeed(2, "overlap.py", case) == ""
+def test_two_ranks(number: str, case: str, tmp_path: Path):
+    assert succeed(2, "overlap.py", case, str(tmp_path / "looked")) == ""
 
 
 def test_o5_where_mpi_is_for_one_thread(monkeypatch: pytest.MonkeyPatch):
@@ -42,9 +43,9 @@ def test_o5_where_mpi_is_for_one_thread(monkeypatch: pytest.MonkeyPatch):
     assert succeed(2, "overlap.py", "single") == ""
 
 
-def test_o5_without_the_thread(monkeypatch: pytest.MonkeyPatch):
+def test_o5_without_the_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("FASTGRAD_PROGRESS_THREAD", "0")
     assert succeed(2, "overlap.py", "many") == ""
-    done = run(2, "overlap.py", "beside")
+    done = run(2, "overlap.py", "beside", str(tmp_path / "looked"))
     assert done.returncode != 0
     assert "comes_by_itself" in done.stderr

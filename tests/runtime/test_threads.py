@@ -19,10 +19,10 @@ import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.native.build.loader import runtime_get, runtime_set
 from fastgrad.native.host import threads
-from tests.threads import in_threads
+from tests.threads import TASKS, in_threads, n_tasks, tasks
 
 N = 1 << 18  # elements: a launch over so many is divided
-TASKS = Path("/proc/self/task")
+ROOT = Path(__file__).parents[2]
 needs_tasks = pytest.mark.skipif(not TASKS.exists(), reason="the system does not show a process's threads")
 
 
@@ -228,32 +228,33 @@ def test_several_python_threads_launch_at_once():
 # --- threads come and go ---------------------------------------------------------------------------------------
 
 
-def tasks() -> int:
-    """How many threads there are; one that has been joined may still be shown for a moment."""
-    found = len(list(TASKS.iterdir()))
-    for _ in range(1000):
-        time.sleep(0.001)
-        if found == (found := len(list(TASKS.iterdir()))):
-            break
-    return found
-
-
 def states() -> list[str]:
-    return [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in TASKS.iterdir()]
+    return [fields[0] for fields in tasks()]
 
 
 @needs_tasks
 def test_threads_come_when_they_are_needed_and_go_when_they_are_not():
-    fg.set_num_threads(1)
-    before = tasks()
-    fg.set_num_threads(4)
-    assert tasks() == before
-    fg.ones(2) * 2
-    assert tasks() == before
-    fg.ones(N).exp()
-    assert tasks() == before + 3
-    fg.set_num_threads(1)
-    assert tasks() == before
+    """In a process where nothing else has threads that come or go."""
+    code = f"""
+import fastgrad as fg
+from tests.threads import n_tasks
+fg.set_num_threads(1)
+x = fg.ones({N})
+before = n_tasks()
+fg.set_num_threads(4)
+found = [n_tasks() - before]
+fg.ones(2) * 2
+found.append(n_tasks() - before)
+x.exp()
+found.append(n_tasks() - before)
+fg.set_num_threads(1)
+found.append(n_tasks() - before)
+print(found)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=True, cwd=ROOT
+    )
+    assert done.stdout == "[0, 0, 3, 0]\n"
 
 
 @needs_tasks
@@ -277,7 +278,7 @@ def test_a_forked_child_has_threads_of_its_own():
         code = 1
         try:
             same = (large_sum(x) == expected).all() and fg.get_num_threads() == 3
-            code = 0 if same and (not TASKS.exists() or tasks() == 3) else 2
+            code = 0 if same and (not TASKS.exists() or n_tasks() == 3) else 2
         finally:
             os._exit(code)
     assert os.waitpid(child, 0)[1] == 0
