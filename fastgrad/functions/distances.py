@@ -61,7 +61,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
 def _distances(x1: Any, x2: Any, p: float) -> Any:
     """`cdist`, where arguments are known to be right."""
     kind = x1.dtype
-    if kind != x2.dtype or not kind.is_floating_point or x1.device.type != "cpu" or x2.device.type != "cpu":
+    if kind != x2.dtype or not kind.is_floating_point:
         return _lengths(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
     (n, m), k = x1.shape[-2:], x2.shape[-2]
     batch = common_sizes("cdist", (x1.shape[:-2], x2.shape[:-2]))

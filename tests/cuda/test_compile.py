@@ -63,7 +63,8 @@ OF_DOUBLES = (
     "attention:build", "memory:constant", "random:sequence", "random:uniform", "random:normal", "dropout:forward",
     "dropout:again", "pool:pad", "normalization:rows", "normalization:channels", "normalization:fixed",
     "normalization:fixed_backward", "norm_gradients:rows_gradients",
-    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial", "spectra:least_squares", *TRANSFORMS,
+    "sampling:standard_gamma", "sampling:poisson", "sampling:binomial", "spectra:least_squares",
+    "distances:build", "distances:backward", *TRANSFORMS,
 )  # fmt: skip
 COUNTING = ("optim:step", "fft:whole", "fft:of_reals")  # how far a thread goes on they find out once
 

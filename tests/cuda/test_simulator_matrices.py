@@ -156,6 +156,94 @@ def test_pivots_out_of_range_are_reported():
         assert mine["status"][0]
 
 
+# --- symmetric matrices ------------------------------------------------------------------------------------------
+
+
+def symmetric(dtype: int, n: int, what: str) -> np.ndarray:
+    """Symmetric matrices; above the diagonal stands what nobody may read."""
+    x = matrices(dtype, n, n)
+    a = x + x.swapaxes(1, 2)
+    if what == "pairs":  # no pivot of one row is possible at first
+        a[:, range(n), range(n)] = 0
+    elif what == "far":  # the largest elements stand in the last row
+        a[:, -1:], a[:, range(n), range(n)] = a[:, -1:] * 8, 0.5
+    elif what == "definite":
+        a += 4 * n * np.eye(n, dtype=a.dtype)
+    elif what == "singular":
+        a[0, n // 2 :], a[0, :, n // 2 :], a[1] = 0, 0, 0
+    a[:, *np.triu_indices(n, 1)] = np.nan
+    return a
+
+
+def ldl_outs(dtype: int, n: int) -> dict[str, np.ndarray]:
+    return {"out": like(dtype, n, n), "pivots": whole(n), "info": whole()}
+
+
+KINDS = ("any", "pairs", "far", "definite", "singular")
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS)
+def test_ldl(dtype, kind):
+    signs = set()
+    for n in (1, 2, 3, 6, 11):
+        a = operand("a", symmetric(dtype, n, kind))
+        agree("ldl", dtype, FLAT, ldl_outs(dtype, n), **SLACK, **a, batch=BATCH, n=n)
+        mine, _ = both("ldl", dtype, FLAT, ldl_outs(dtype, n), **a, batch=BATCH, n=n)
+        assert mine["info"].all() == (kind == "singular" or (kind == "pairs" and n == 1))
+        signs |= set(np.sign(mine["pivots"][mine["pivots"] != 0]).tolist())
+    assert signs == ({1} if kind in ("definite", "singular") else {1, -1})
+    agree("ldl", dtype, FLAT, ldl_outs(dtype, 0), **operand("a", matrices(dtype, 0, 0)), batch=BATCH, n=0)
+
+
+def test_ldl_of_matrices_of_any_size():
+    for factor in (2.0**-100, 2.0**100):
+        a = symmetric(FLOAT32, 5, "pairs") * np.float32(factor)
+        agree("ldl", FLOAT32, FLAT, ldl_outs(FLOAT32, 5), **SLACK, **operand("a", a), batch=BATCH, n=5)
+    for at in ((0, 0), (4, 0), (4, 4), (3, 1)):
+        a = symmetric(FLOAT32, 5, "any")
+        a[1][at] = np.nan
+        mine = on_gpu("ldl", ldl_outs(FLOAT32, 5), **operand("a", a), batch=BATCH, n=5)
+        assert np.isfinite(mine["out"].reshape(BATCH, 25)[0]).all()
+        assert np.isnan(mine["out"].reshape(BATCH, 25)[1]).any()
+        assert mine["info"][0] == 0
+
+
+@BOTH
+@pytest.mark.parametrize("kind", KINDS[:-1])
+def test_solutions_by_ldl(dtype, kind):
+    for n, k in (
+        (2, 1),
+        (3, 0),
+        (6, 3),
+        (35, 1) if kind == "any" else (9, 2),
+    ):  # more rows than a warp has threads
+        a = symmetric(dtype, n, kind)
+        factors, _ = both("ldl", dtype, FLAT, ldl_outs(dtype, n), **operand("a", a), batch=BATCH, n=n)
+        given = {**operand("a", factors["out"]), **operand("pivots", factors["pivots"])}
+        b = matrices(dtype, n, k, seed=1)
+        given |= {**operand("b", b), "batch": BATCH, "n": n, "k": k}
+        outs = {"out": like(dtype, n, k), "status": np.zeros(3, np.int64)}
+        agree("ldl_solve", dtype, FLAT, outs, **SLACK, **given)
+        mine, _ = both("ldl_solve", dtype, FLAT, outs, **given)
+        lower = np.tril(np.nan_to_num(a))
+        full = lower + np.tril(lower, -1).swapaxes(1, 2)
+        x = mine["out"].reshape(b.shape).astype(np.float64)
+        slack = 100 * np.finfo(b.dtype).eps * max(np.abs(x).max(initial=1) * np.abs(full).max(), 1)
+        np.testing.assert_allclose(full @ x, b, rtol=0, atol=slack)
+
+
+@pytest.mark.parametrize("pivots", [[0, 2, 3], [1, 4, 3], [-1, 2, 3], [1, 2, -3], [-2, -4, 1], [-4, -2, 3]])
+def test_pivots_that_no_symmetric_matrix_has_are_reported(pivots):
+    every = np.array([[1, 2, 3], pivots], np.int32)
+    given = {**operand("a", matrices(FLOAT32, 3, 3)), **operand("b", matrices(FLOAT32, 3, 1))}
+    given |= {**operand("pivots", every), "out": like(FLOAT32, 3, 1), "batch": BATCH, "n": 3, "k": 1}
+    outs = {"status": np.zeros(3, np.int64)}
+    agree("ldl_solve", FLOAT32, FLAT, outs, **given)
+    mine, _ = both("ldl_solve", FLOAT32, FLAT, outs, **given)
+    assert mine["status"][0]
+
+
 # --- reflectors --------------------------------------------------------------------------------------------------
 
 SHAPES = pytest.mark.parametrize(("m", "n"), [(1, 1), (4, 4), (7, 3), (3, 7), (9, 9), (4, 0), (0, 4)])

@@ -50,6 +50,7 @@ BUILDERS: dict[str, str] = {
     **{f"recurrent:{name}{back}": f"recurrent:{name}{back}" for back in ("", "_backward") for name in (
         "lstm", "gru", "rnn_tanh", "rnn_relu",
     )},
+    "distances:build": "distances:build", "distances:backward": "distances:backward",
     "searching:search": "searching:search", "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
     "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
@@ -62,6 +63,7 @@ BUILDERS: dict[str, str] = {
     **{f"systems:{name}": f"systems:{name}" for name in (
         "triangular", "interchange", "inverse", "solve", "lu", "cholesky",
     )},
+    **{f"systems:{name}": f"symmetric:{name}" for name in ("ldl", "ldl_solve")},
     "reflectors:factor": "reflectors:factor",
     **{f"reflectors:{name}": f"reflectors:{name}" for name in ("qr", "householder", "reflected")},
     **{f"spectra:{name}": f"spectra:{name}" for name in ("eigh", "eigvalsh", "svd", "svdvals")},

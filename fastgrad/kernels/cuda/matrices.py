@@ -1,25 +1,18 @@
 """Products of matrices on the CUDA device where no library computes them, and the panels that the CPU lays out.
 
-A block computes a square of `SIDE` rows and columns, each of its threads `EACH` by `EACH` elements of it, in registers;
-what they read stands in the block's memory, `DEPTH` columns of one operand and rows of the other at a time.
+Products are computed by squares, see `squares`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from fastgrad.kernels.cuda.builder import Body
-from fastgrad.kernels.cuda.device import Target, barrier, block, blocks, thread
+from fastgrad.kernels.cuda.device import Target, thread
 from fastgrad.kernels.cuda.places import part_of, split
+from fastgrad.kernels.cuda.squares import DEPTH, PITCH, SIDE, THREADS, Square, each_square
 from fastgrad.native.contracts.element_types import FLOATS, INT64
 from fastgrad.native.contracts.frames.matrices import PANEL_COLUMNS
-
-THREADS = 256
-SIDE, DEPTH, EACH = 64, 16, 4
-PITCH = SIDE + 1  # of a column or row in the block's memory
-ACROSS = SIDE // EACH
 
 
 def place_a(f, batch, i, k):
@@ -38,8 +31,8 @@ def place_b(f, batch, k, j):
 def product(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """The product of two matrices, as many times as there are; integers wrap around."""
     e, wide = target.elements[dtype], target.elements[dtype if dtype in FLOATS else INT64].constant
-    load, put, zero, rooms = e.load, e.put, e.constant(0), (e.shared(DEPTH * PITCH), e.shared(DEPTH * PITCH))
-    room_a, room_b = rooms
+    load, store, put, zero = e.load, e.store, e.put, e.constant(0)
+    room_a, room_b = e.shared(DEPTH * PITCH), e.shared(DEPTH * PITCH)
 
     def fill(f, left, right, batch, top, first, k):
         """Bring what belongs to a square to the block's memory, with zeros beyond the ends."""
@@ -54,50 +47,21 @@ def product(kernel: Any, dtype: int, layout_class: int, target: Target, threads:
             put(right, d * PITCH + j, load(f.b, place_b(f, batch, k + d, first + j)) if inside else zero)
             at += THREADS
 
-    scope: dict[str, Any] = {
-        "np": np, "thread": thread, "barrier": barrier, "fill": fill, "get": e.get, "wide": wide, "store": e.store,
-    }  # fmt: skip
-    exec(_square(), scope)
-    square = scope["square"]
+    def add(f, total, a, b):
+        return total + wide(a) * wide(b)
+
+    def keep(f, batch, i, j, total):
+        store(f.out, batch * f.step_out + i * f.row_out + j, total)
+
+    def sizes(f):
+        return f.m, f.n, f.k
+
+    go = each_square(target, dtype, Square(fill, wide(0), add, keep), sizes)
 
     def run(f):
-        left, right, unit = room_a(), room_b(), np.int64(block())
-        down, across = (f.m + SIDE - 1) // SIDE, (f.n + SIDE - 1) // SIDE
-        while unit < f.batch * down * across:
-            line, column = split(unit, across)
-            batch, row = split(line, down)
-            square(f, left, right, batch, row * SIDE, column * SIDE)
-            unit += blocks()
+        go(f, room_a(), room_b())
 
     return Body(run, ("batch", "m", "n"), SIDE * SIDE, THREADS, resident=512)
-
-
-def _square() -> str:
-    """The text of a function that computes a square."""
-    each = range(EACH)
-    cells = [(i, j) for i in each for j in each]
-    lines = [
-        "def square(f, left, right, batch, top, first):",
-        f"    row, column = thread() // {ACROSS}, thread() % {ACROSS}",
-        *(f"    s{i}{j} = wide(0)" for i, j in cells),
-        "    k = np.int64(0)",
-        "    while k < f.k:",
-        "        barrier()",
-        "        fill(f, left, right, batch, top, first, k)",
-        "        barrier()",
-        f"        for d in range({DEPTH}):",
-        *(f"            a{i} = wide(get(left, d * {PITCH} + row + {i * ACROSS}))" for i in each),
-        *(f"            b{j} = wide(get(right, d * {PITCH} + column + {j * ACROSS}))" for j in each),
-        *(f"            s{i}{j} += a{i} * b{j}" for i, j in cells),
-        f"        k += {DEPTH}",
-    ]
-    for i, j in cells:
-        lines += [
-            f"    if top + row + {i * ACROSS} < f.m and first + column + {j * ACROSS} < f.n:",
-            f"        to = batch * f.step_out + (top + row + {i * ACROSS}) * f.row_out",
-            f"        store(f.out, to + first + column + {j * ACROSS}, s{i}{j})",
-        ]
-    return "\n".join(lines) + "\n"
 
 
 STEPS = 4  # elements of a thread

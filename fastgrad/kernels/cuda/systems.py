@@ -50,6 +50,23 @@ def copying(element: Element, threads: int) -> Any:
     return copy
 
 
+def copying_lower(element: Element, threads: int) -> Any:
+    """``copy_lower(to, source, n)``: the lower triangle of a matrix, with zeros above it; then all threads see it."""
+    load, store, zero, warps = element.load, element.store, element.constant(0), threads // WARP
+
+    def copy_lower(to, source, n):
+        lane, i = np.int64(thread() % WARP), np.int64(thread() // WARP)
+        while i < n:
+            j = lane
+            while j < n:
+                store(to, i * n + j, load(source, i * n + j) if j <= i else zero)
+                j += WARP
+            i += warps
+        barrier()
+
+    return copy_lower
+
+
 # --- elimination -------------------------------------------------------------------------------------------------
 
 
@@ -95,18 +112,23 @@ def seeking(target: Target, dtype: int, threads: int, measure: Any) -> Any:
     return seek
 
 
+def sizing(element: Element) -> Any:
+    """``size(x)``: the absolute value, which for NaN is infinite, because with NaN the order would matter."""
+    absolute, infinite = element.math.abs, element.constant(np.inf)
+
+    def size(x):
+        return where(x == x, absolute(x), infinite)
+
+    return size
+
+
 def _pivoting(target: Target, dtype: int, threads: int) -> Any:
     """``pivot(a, k, m, n, down, across)`` brings the largest element of a column, from the k-th on, to the k-th row.
 
     All threads get the number of the row where it was.
     """
     e = target.elements[dtype]
-    absolute, infinite, swap = e.math.abs, e.constant(np.inf), swapping(e, threads)
-
-    def size(x):
-        return where(x == x, absolute(x), infinite)  # with NaN the order would matter
-
-    seek = seeking(target, dtype, threads, size)
+    swap, seek = swapping(e, threads), seeking(target, dtype, threads, sizing(e))
 
     def pivot(a, k, m, n, down, across):
         found = seek(a, k, m, down, k * across)
@@ -286,17 +308,9 @@ def triangular(kernel: Any, dtype: int, layout_class: int, target: Target, threa
 def cholesky(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """The lower triangle L of ``a = L L'``, of which the lower triangle is read."""
     e, keep, warps = target.elements[dtype], target.elements[INT32].store, threads // WARP
-    load, store, zero, sqrt, size = e.load, e.store, e.constant(0), e.math.sqrt, e.size
-
-    def copy_lower(out, a, n):
-        lane, i = np.int64(thread() % WARP), np.int64(thread() // WARP)
-        while i < n:
-            j = lane
-            while j < n:
-                store(out, i * n + j, load(a, i * n + j) if j <= i else zero)
-                j += WARP
-            i += warps
-        barrier()
+    load, store, zero, sqrt, size, copy_lower = (
+        e.load, e.store, e.constant(0), e.math.sqrt, e.size, copying_lower(e, threads),
+    )  # fmt: skip
 
     def column(out, n, k, root):
         """The k-th column, and what is behind it without its part."""
