@@ -33,6 +33,15 @@ def test_nothing_is_lacking_and_the_page_says_so():
     assert not on_the_page()
 
 
+def test_the_page_names_what_the_packages_lack():
+    [said] = [
+        item for item in re.split(r"\n(?:- |\n)", PAGE.read_text("utf-8")) if item.startswith("Of PyTorch's")
+    ]
+    names = set(re.findall(r"`(\w+)`", said)) - {"cuda"}
+    assert {"nvtx", "MemPool", "utilization", "preferred_linalg_library"} <= names
+    assert not {name for name in names for place in (fg.cuda, fg.backends.cuda) if hasattr(place, name)}
+
+
 def test_what_is_lacking_is_refused_by_calls_that_say_what_to_do(driver, monkeypatch):
     monkeypatch.delitem(compilation.BUILDERS, "systems:ldl")
     with pytest.raises(NotImplementedError, match=r"no CUDA kernel for ldl .*\.cpu\(\)"):
