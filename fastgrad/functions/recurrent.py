@@ -17,6 +17,7 @@ from fastgrad.ops.call import apply
 _LSTM_STATE, _LSTM_OUTPUT, _GRU_CANDIDATE, _GRU_STATE = (
     BY_NAME[n].id for n in ("lstm_state", "lstm_output", "gru_candidate", "gru_state")
 )
+_sigmoid, _tanh = elementwise.sigmoid, elementwise.tanh
 
 
 @public(method=False)
@@ -170,7 +171,8 @@ def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b
 
 # --- steps -----------------------------------------------------------------------------------------------------
 # A step takes what the input gives to the gates, the states, the transposed recurrent weights and their bias. The first
-# of the states that it returns is the output.
+# of the states that it returns is the output. Complex steps are made of single functions: gates of complex numbers are
+# rare, and fused ops would have their derivatives written twice.
 
 States = tuple[Any, ...]
 Step = Callable[[Any, States, Any, Any], States]
@@ -190,6 +192,9 @@ def lstm_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of an LSTM."""
     h, cell = states
     enter, forget, candidate, leave = chunk(_gates(x, h, weight, bias), 4, -1)
+    if cell.is_complex():
+        cell = _sigmoid(forget) * cell + _sigmoid(enter) * _tanh(candidate)
+        return _sigmoid(leave) * _tanh(cell), cell
     cell = apply(_LSTM_STATE, 4, 0, enter, forget, candidate, cell)
     return apply(_LSTM_OUTPUT, 2, 0, leave, cell), cell
 
@@ -201,13 +206,16 @@ def gru_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     from_x, x_candidate = split(x, [2 * size, size], -1)
     from_h, h_candidate = split(_from_state(h, weight, bias), [2 * size, size], -1)
     reset, update = chunk(from_x + from_h, 2, -1)
+    if h.is_complex():
+        candidate, kept = _tanh(x_candidate + _sigmoid(reset) * h_candidate), _sigmoid(update)
+        return ((h - candidate) * kept + candidate,)
     candidate = apply(_GRU_CANDIDATE, 3, 0, reset, x_candidate, h_candidate)
     return (apply(_GRU_STATE, 3, 0, update, candidate, h),)
 
 
 def tanh_step(x: Any, states: States, weight: Any, bias: Any) -> States:
     """One step of a simple network with the hyperbolic tangent."""
-    return (elementwise.tanh(_gates(x, states[0], weight, bias)),)
+    return (_tanh(_gates(x, states[0], weight, bias)),)
 
 
 def relu_step(x: Any, states: States, weight: Any, bias: Any) -> States:

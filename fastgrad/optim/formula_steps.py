@@ -7,13 +7,12 @@ from inspect import signature
 from typing import Any, ClassVar
 
 from fastgrad.autograd.modes import enable_grad, no_grad
-from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.contracts.ops import DECOUPLED, MAXIMIZE, NESTEROV
 from fastgrad.ops.optim import MultiTensorOp
 from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import as_numbers, zero_steps
+from fastgrad.optim.options import as_numbers, as_real, zero_steps
 
 _FLAGS = {"maximize": MAXIMIZE, "decoupled_weight_decay": DECOUPLED, "nesterov": NESTEROV}
 
@@ -105,7 +104,7 @@ class FormulaOptimizer(Optimizer):
         settings = op.options_in(group)
         if self._of_complex:
             with no_grad():
-                tensors = [view_as_real(t) if t.is_complex() else t for t in tensors]
+                tensors = list(map(as_real, tensors))
         if op.has_flags:
             flags |= sum(bit for name, bit in _FLAGS.items() if group.get(name))
         if group.get("differentiable") if recorded is None else recorded:

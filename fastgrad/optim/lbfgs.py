@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fastgrad.autograd.modes import enable_grad, no_grad
+from fastgrad.functions.likeness import zeros_like
 from fastgrad.functions.shape import cat
 from fastgrad.native.build.loader import rt
 from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import check_options, check_range, scalar
+from fastgrad.optim.options import as_real, check_options, check_range, scalar
 
 DECREASE, CURVATURE = 1e-4, 0.9  # of the Wolfe conditions
 LEAST_CURVATURE = 1e-10  # of a step that is remembered
@@ -261,16 +262,16 @@ class LBFGS(Optimizer):
         return at
 
     def _flat_grad(self) -> Any:
-        """The gradients of all parameters as one vector of its own; zeros where there is none."""
+        """The gradients of all parameters as one vector of its own; zeros where there is none, complex ones as pairs."""
         flat = []
         for p in self.param_groups[0]["params"]:
             grad = rt.get_grad(p)
-            flat.append(p.new_zeros(p.numel()) if grad is None else grad.reshape(-1))
+            flat.append(as_real(zeros_like(p) if grad is None else grad).reshape(-1))
         return cat(flat)
 
     def _move(self, t: float, d: Any) -> None:
         at = 0
-        for p in self.param_groups[0]["params"]:
+        for p in map(as_real, self.param_groups[0]["params"]):
             p.add_(d[at : at + p.numel()].reshape(p.shape), alpha=t)
             at += p.numel()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastgrad.dtypes import float32, float64, get_default_dtype
+from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.functions.creation import tensor
 from fastgrad.native.build.loader import TensorBase
 
@@ -71,6 +72,11 @@ def as_numbers(p: Any, state: dict[str, Any], names: Sequence[str]) -> None:
             state[name] = zero_steps(p, value)
         elif name != "step":  # loading has brought it to the parameter's dtype
             state[name] = value.to(dtype=state["step"].dtype)
+
+
+def as_real(t: Any) -> Any:
+    """A tensor, a complex one as pairs of real numbers."""
+    return view_as_real(t) if t.is_complex() else t
 
 
 def in_both_parts(p: Any, value: float) -> float | complex:

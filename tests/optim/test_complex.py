@@ -84,3 +84,32 @@ def test_absolute_differences():
             with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
                 getattr(lib.nn.functional, name)(x, x.detach())
     np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs(search: str | None):
+    import torch
+
+    found = []
+    for lib in (fg, torch):
+        p = lib.tensor(numbers(0, 3, 2).astype(np.complex128), requires_grad=True)
+        q = lib.tensor(numbers(1, 3).real.astype(np.float64), requires_grad=True)
+        unused = lib.tensor([1j], dtype=lib.complex128, requires_grad=True)
+        aim = lib.tensor(numbers(2, 3, 2).astype(np.complex128))
+        optimizer = lib.optim.LBFGS([p, unused, q], lr=0.5, max_iter=6, line_search_fn=search)
+
+        def closure() -> Any:
+            optimizer.zero_grad()  # noqa: B023
+            loss = ((p - aim).abs() ** 4).sum() + (q[:, None] * p).abs().square().sum()  # noqa: B023
+            loss.backward()
+            return loss
+
+        first = optimizer.step(closure)
+        optimizer.step(closure)
+        found.append((first, p, q, unused, optimizer.state[p]["d"], optimizer.state[p]["func_evals"]))
+    *mine, evaluated = found[0]
+    *wanted, count = found[1]
+    assert evaluated == count
+    for a, b in zip(mine, wanted, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-6, atol=1e-9)

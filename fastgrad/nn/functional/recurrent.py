@@ -331,11 +331,13 @@ def _layer(step: Step, x: Any, states: States, weights: Weights, course: Course)
     if step is not gru_step and bias is not None:  # a GRU multiplies what comes from the state before it adds
         bias, later_bias = bias + later_bias, None
     gates = linear(x, weights.input, bias)
-    if weights.projection is not None:
+    if weights.projection is not None or gates.is_complex():  # the kernels over all steps know neither
         recurrent_weight = t(weights.recurrent).contiguous()  # small products with rows are faster
 
         def advance(gate: Any, states: States) -> States:
             states = step(gate, states, recurrent_weight, later_bias)
+            if weights.projection is None:
+                return states
             return (linear(states[0], weights.projection), *states[1:])
 
         return _steps(advance, gates, states, course)
