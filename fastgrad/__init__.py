@@ -137,8 +137,8 @@ _LATER["install_as_torch"] = "as_torch"
 _LATER |= dict.fromkeys(
     (
         "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
-        "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
-        "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d",
+        "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
+        "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
         "native_channel_shuffle", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu",
         "rrelu_", "selu", "selu_", "threshold", "threshold_",
     ),
@@ -146,19 +146,21 @@ _LATER |= dict.fromkeys(
 )  # fmt: skip
 _LATER |= dict.fromkeys(
     (
-        "constant_pad_nd", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_group_norm",
-        "native_layer_norm",
+        "affine_grid_generator", "constant_pad_nd", "convolution", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d",
+        "native_batch_norm", "native_dropout", "native_group_norm", "native_layer_norm",
     ),
     "nn.functional.native",
 )  # fmt: skip
 _LATER |= dict.fromkeys(
     (
-        "batch_norm", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "dropout", "embedding",
-        "feature_dropout", "hinge_embedding_loss", "instance_norm", "kl_div", "margin_ranking_loss", "poisson_nll_loss",
+        "adaptive_max_pool1d", "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits",
+        "cosine_embedding_loss", "ctc_loss", "dropout", "dropout_", "embedding", "embedding_bag", "embedding_renorm_",
+        "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "hinge_embedding_loss", "instance_norm", "kl_div", "margin_ranking_loss", "poisson_nll_loss",
         "triplet_margin_loss",
     ),
     "nn.functional.numbered",
 )  # fmt: skip
+_LATER |= dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.functional.sequences")
 _LATER |= dict.fromkeys(
     ("autocast", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled"), "amp"
 )

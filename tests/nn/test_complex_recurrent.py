@@ -52,7 +52,9 @@ def compare(mine: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 def test_layers(name: str, options: dict[str, Any], packed: bool):
     found = []
     for lib, module in both(name, **options):
-        x = lib.tensor(numbers(4, 2, 3), requires_grad=not packed)  # PyTorch's packing has no complex derivative
+        x = lib.tensor(
+            numbers(4, 2, 3), requires_grad=not packed
+        )  # PyTorch's packing has no complex derivative
         operand = x
         if packed:
             first = options.get("batch_first", False)

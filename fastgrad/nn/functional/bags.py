@@ -6,9 +6,11 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_flag, need_tensor
-from fastgrad.functions.creation import tensor, zeros
+from fastgrad.functions.creation import arange, tensor, zeros
 from fastgrad.functions.index import gather, where
 from fastgrad.functions.plans import warn
+from fastgrad.functions.scattering import scatter_add
+from fastgrad.functions.searching import searchsorted
 from fastgrad.functions.shape import cat, stack
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
@@ -215,10 +217,37 @@ def _padding(padding_idx: int | None, rows: int) -> int:
     return padding_idx % rows
 
 
-def _largest(weight: Any, indices: Any, bounds: Any, padding: int) -> Any:
+def bags_of(
+    weight: Any, indices: Any, offsets: Any, with_last: bool, padding_idx: int | None, largest: bool
+) -> tuple[Any, Any, Any]:
+    """The bag of each index, how many indices of each bag count, and the rows of the largest or the counts again.
+
+    All arguments are checked.
+    """
+    flat, bounds, _ = _bags(indices.detach(), offsets, None, with_last)
+    padding = _padding(padding_idx, rt.sizes(weight)[0])
+    bags, starts = rt.sizes(bounds)[0], bounds[:, 0].contiguous()
+    places = arange(rt.sizes(flat)[0], device=flat.device)
+    counts = zeros(bags, dtype=dtypes.int64, device=flat.device)
+    bag_of = searchsorted(starts, places, right=True) - 1
+    if bags:
+        counts = scatter_add(
+            counts, 0, bag_of, ((flat != padding) & (places < bounds[-1, 1])).to(dtypes.int64)
+        )
+    kind = indices.dtype
+    rows = _places(weight.detach(), flat, bounds, padding).clamp(min=0) if largest else counts
+    return bag_of.to(kind), counts.to(kind), rows.to(kind)
+
+
+def _places(weight: Any, indices: Any, bounds: Any, padding: int) -> Any:
+    """The row that the largest element of each column and bag is from; -1 of a bag without rows."""
     (rows, width), bags = rt.sizes(weight), rt.sizes(bounds)[0]
     plan = (rows, width, bags, padding, 0, bags, 2, bags, width)
-    places = apply(_MAXIMA, 3, 0, weight, indices, bounds, *plan)
-    if rows == 0:
-        return zeros((bags, width), dtype=weight.dtype, device=weight.device)
+    return apply(_MAXIMA, 3, 0, weight, indices, bounds, *plan)
+
+
+def _largest(weight: Any, indices: Any, bounds: Any, padding: int) -> Any:
+    places = _places(weight, indices, bounds, padding)
+    if rt.sizes(weight)[0] == 0:
+        return zeros(rt.sizes(places), dtype=weight.dtype, device=weight.device)
     return where(places < 0, 0.0, gather(weight, 0, places.clamp(min=0)))

@@ -300,6 +300,7 @@ def conv_transpose3d(
     )
 
 
+@public(method=False)
 def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
     """The convolution of sequences whose dimensions are time, batch and channels.
 

@@ -6,18 +6,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_type
+from fastgrad.functions.arguments import as_float, as_index, as_sequence, need_tensor, need_type
 from fastgrad.functions.creation import empty
+from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.public import public
 from fastgrad.functions.statistics import var_mean
 from fastgrad.functions.strided import sliced
 from fastgrad.native.contracts.element_types import HALVES
+from fastgrad.nn.functional.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from fastgrad.nn.functional.dropout import dropout
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
 from fastgrad.nn.functional.padding import pad as padded
 from fastgrad.nn.functional.pooling import Size, max_pool2d_gradient
 from fastgrad.nn.functional.sampling import (
     GRID_SAMPLE_INTERPOLATION_MODES,
     GRID_SAMPLE_PADDING_MODES,
+    affine_grid,
     grid_sample,
 )
 from fastgrad.ops import namespaces
@@ -79,6 +90,107 @@ def grid_sampler_3d(
 ) -> Any:
     """Volumes at the places of a grid. See `grid_sampler_2d`."""
     return _sampled("grid_sampler_3d", 3, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@public(method=False)
+def grid_sampler(
+    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    """Images or volumes at the places of a grid. See `grid_sampler_2d`."""
+    rank = need_tensor("grid_sampler", input).dim() - 2
+    if rank not in (2, 3):
+        raise RuntimeError(
+            f"grid_sampler(): expected 4D or 5D input, but got input with sizes {list(input.shape)}"
+        )
+    return _sampled("grid_sampler", rank, input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+@public(method=False)
+def affine_grid_generator(theta: Any, size: Sequence[int], align_corners: bool) -> Any:
+    """The places that affine maps send those of images or volumes to: `nn.functional.affine_grid`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.affine_grid_generator(fg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), False)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000]]]])
+    """
+    need_type("affine_grid_generator", align_corners, bool, "align_corners", 3)
+    return affine_grid(need_tensor("affine_grid_generator", theta, "theta"), size, align_corners)
+
+
+_CONVOLUTIONS = (conv1d, conv2d, conv3d), (conv_transpose1d, conv_transpose2d, conv_transpose3d)
+
+
+@public(method=False)
+def convolution(
+    input: Any, weight: Any, bias: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+    transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Any:  # fmt: skip
+    """The convolution that the dimensions of the weights stand for: `nn.functional.conv1d` to `conv_transpose3d`.
+
+    Parameters
+    ----------
+    input, weight : Tensor
+    bias : Tensor or None
+    stride, padding, dilation : sequence of int
+        For each dimension of the images, or one for all.
+    transposed : bool
+        Whether it is a transposed one, for which alone `output_padding` means something.
+    output_padding : sequence of int
+    groups : int
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> x, w = fg.tensor([[[1.0, 2.0, 4.0]]]), fg.tensor([[[1.0, -1.0]]])
+    >>> fg.convolution(x, w, None, [1], [0], [1], False, [0], 1)
+    tensor([[[-1., -2.]]])
+    """
+    name = "convolution"
+    need_tensor(name, input)
+    rank = need_tensor(name, weight, "weight", 2).dim() - 2
+    if rank not in (1, 2, 3):
+        raise RuntimeError(
+            f"{name}(): expected weights of 3 to 5 dimensions, but got shape {list(weight.shape)}"
+        )
+    if input.dim() != rank + 2:
+        raise RuntimeError(
+            f"{name}(): expected an input of {rank + 2} dimensions for weights of shape {list(weight.shape)}, but got "
+            f"shape {list(input.shape)}"
+        )
+    steps, borders, gaps, ends = (
+        as_sequence(name, value, argument, k)
+        for k, argument, value in (
+            (4, "stride", stride), (5, "padding", padding), (6, "dilation", dilation),
+            (8, "output_padding", output_padding),
+        )
+    )  # fmt: skip
+    called = _CONVOLUTIONS[need_type(name, transposed, bool, "transposed", 7)][rank - 1]
+    if transposed:
+        return called(input, weight, bias, steps, borders, ends, groups, gaps)
+    return called(input, weight, bias, steps, borders, gaps, groups)
+
+
+@public(method=False)
+def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
+    """`nn.functional.dropout`, unless `train` is False, and which elements have stayed.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.native_dropout(fg.ones(2), 1.0, True)
+    (tensor([0., 0.]), tensor([False, False]))
+    """
+    x = need_tensor("native_dropout", input)
+    if train is not None:
+        need_type("native_dropout", train, bool, "train", 3)
+    stays = dropout(ones_like(x, dtype=dtypes.float32), p, train is not False)
+    kept = stays != 0
+    if train is False:
+        return x.clone(), kept
+    return x * (kept.to(x.dtype) * (0.0 if p == 1 else 1.0 / (1.0 - p))), kept
 
 
 def _statistics(rows: Any, eps: float, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:

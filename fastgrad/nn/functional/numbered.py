@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastgrad.functions.arguments import as_index, need_tensor, need_type
+from fastgrad import dtypes
+from fastgrad.autograd.modes import no_grad
+from fastgrad.functions.arguments import as_float, as_index, need_tensor, need_type
 from fastgrad.functions.public import public
 from fastgrad.nn import functional as F
+from fastgrad.nn.functional.bags import bags_of
+from fastgrad.nn.functional.sparse import shorten
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -167,4 +171,123 @@ def feature_dropout(input: Any, p: float, train: bool) -> Any:
         raise RuntimeError(
             f"feature_dropout(): expected at least two dimensions, but got shape {list(x.shape)}"
         )
-    return x * F.dropout(x.new_ones((*x.shape[:2], *(1,) * (x.dim() - 2))), p, train)
+    return x * _kept_channels(x, p, train)
+
+
+def _kept_channels(x: Any, p: float, train: bool) -> Any:
+    """What the channels are multiplied by."""
+    return F.dropout(x.new_ones((*x.shape[:2], *(1,) * (x.dim() - 2))), p, train)
+
+
+@public(method=False)
+def dropout_(input: Any, p: float, train: bool) -> Any:
+    """`dropout` in place."""
+    return F.dropout(input, p, train, inplace=True)
+
+
+@public(method=False)
+def feature_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`feature_dropout` in place."""
+    x = need_tensor("feature_dropout_", input)
+    if x.dim() < 2:
+        raise RuntimeError(
+            f"feature_dropout_(): expected at least two dimensions, but got shape {list(x.shape)}"
+        )
+    return x.mul_(_kept_channels(x, p, train)) if train else x
+
+
+@public(method=False)
+def alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.alpha_dropout` in place."""
+    return F.alpha_dropout(input, p, train, inplace=True)
+
+
+@public(method=False)
+def feature_alpha_dropout_(input: Any, p: float, train: bool) -> Any:
+    """`nn.functional.feature_alpha_dropout` in place."""
+    return F.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+@public(method=False)
+def adaptive_max_pool1d(input: Any, output_size: Any) -> tuple[Any, Any]:
+    """`nn.functional.adaptive_max_pool1d` with the indices of the maxima.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.adaptive_max_pool1d(fg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    (tensor([[3., 2.]]), tensor([[1, 2]]))
+    """
+    return F.adaptive_max_pool1d(input, output_size, True)
+
+
+@public(method=False)
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Shorten the rows of a table that are named and longer than `max_norm`, in place and without a history.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.embedding_renorm_(fg.tensor([[3.0, 4.0], [6.0, 8.0]]), fg.tensor([1]), 5.0, 2.0)
+    tensor([[3.0000, 4.0000],
+            [3.0000, 4.0000]])
+    """
+    name = "embedding_renorm_"
+    table = need_tensor(name, input)
+    if table.dim() != 2:
+        raise RuntimeError(f"{name}(): expected a table of two dimensions, but got shape {list(table.shape)}")
+    if need_tensor(name, indices, "indices", 2).dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(
+            f"{name}(): expected indices to be of dtype Long or Int, but got {indices.dtype.type_name}"
+        )
+    with no_grad():
+        longest, order = as_float(name, "max_norm", max_norm), as_float(name, "norm_type", norm_type)
+        shorten(table, indices.to(dtypes.int64), longest, order)
+    return table
+
+
+_BAG_MODES = ("sum", "mean", "max")
+
+
+@public(method=False)
+def embedding_bag(
+    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """`nn.functional.embedding_bag` with the table first and a number for the mode, and what it finds on its way.
+
+    Parameters
+    ----------
+    weight, indices, offsets : Tensor
+        The table, the indices one after the other, and where each bag begins.
+    scale_grad_by_freq, sparse, per_sample_weights, include_last_offset, padding_idx
+        As in `nn.functional.embedding_bag`.
+    mode : int
+        0 for "sum", 1 for "mean", 2 for "max".
+
+    Returns
+    -------
+    output, offset2bag, bag_size, max_indices : Tensor
+        The bag of each index, how many indices of each bag count, and of "max" which row each element is from, else
+        the sizes again. PyTorch leaves out the former two where its kernel does without.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> table, indices, offsets = fg.tensor([[1.0], [2.0], [3.0]]), fg.tensor([0, 2, 1]), fg.tensor([0, 2])
+    >>> fg.embedding_bag(table, indices, offsets, mode=2)
+    (tensor([[3.],
+            [2.]]), tensor([0, 0, 1]), tensor([2, 1]), tensor([[2],
+            [1]]))
+    """
+    name = "embedding_bag"
+    number = as_index(name, "mode", mode)
+    if not 0 <= number < len(_BAG_MODES):
+        raise RuntimeError(f"{name}(): mode must be 0 (sum), 1 (mean) or 2 (max), but got {number}")
+    need_tensor(name, offsets, "offsets", 3)
+    word = _BAG_MODES[number]
+    out = F.embedding_bag(
+        need_tensor(name, indices, "indices", 2), need_tensor(name, weight, "weight"), offsets, None, 2.0,
+        scale_grad_by_freq, word, sparse, per_sample_weights, include_last_offset, padding_idx,
+    )  # fmt: skip
+    return (out, *bags_of(weight, indices, offsets, include_last_offset, padding_idx, word == "max"))

@@ -97,6 +97,7 @@ def max_pool2d(
     return out if return_indices else out[0]
 
 
+@public(method=False)
 @planned
 def max_pool1d_with_indices(
     input: Any,
