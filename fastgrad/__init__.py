@@ -106,6 +106,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "amp",
         "as_torch",
         "backends",
+        "cpu",
         "distributed",
         "distributions",
         "fft",
@@ -137,10 +138,11 @@ _LATER["install_as_torch"] = "as_torch"
 _LATER |= dict.fromkeys(
     (
         "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
-        "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
-        "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
-        "native_channel_shuffle", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu",
-        "rrelu_", "selu", "selu_", "threshold", "threshold_",
+        "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "cosine_similarity", "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d",
+        "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle", "pairwise_distance",
+        "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu", "rrelu_", "selu", "selu_", "threshold",
+        "threshold_",
     ),
     "nn.functional",
 )  # fmt: skip
@@ -155,10 +157,29 @@ _LATER |= dict.fromkeys(
     (
         "adaptive_max_pool1d", "alpha_dropout_", "batch_norm", "binary_cross_entropy_with_logits",
         "cosine_embedding_loss", "ctc_loss", "dropout", "dropout_", "embedding", "embedding_bag", "embedding_renorm_",
-        "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "hinge_embedding_loss", "instance_norm", "kl_div", "margin_ranking_loss", "poisson_nll_loss",
-        "triplet_margin_loss",
+        "feature_alpha_dropout_", "feature_dropout", "feature_dropout_", "hinge_embedding_loss", "instance_norm",
+        "kl_div", "margin_ranking_loss", "poisson_nll_loss", "triplet_margin_loss",
     ),
     "nn.functional.numbered",
+)  # fmt: skip
+_LATER |= dict.fromkeys(
+    (
+        "cond", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt",
+        "sym_sum", "while_loop",
+    ),
+    "control",
+)  # fmt: skip
+_LATER |= dict.fromkeys(
+    ("get_device_module", "get_file_path", "is_distributed", "is_storage", "typename"), "inspection"
+)
+_LATER |= dict.fromkeys(
+    (
+        "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
+        "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled", "set_default_tensor_type",
+        "set_deterministic_debug_mode", "set_flush_denormal", "set_num_interop_threads", "set_warn_always",
+        "use_deterministic_algorithms",
+    ),
+    "settings",
 )  # fmt: skip
 _LATER |= dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.functional.sequences")
 _LATER |= dict.fromkeys(

@@ -262,7 +262,7 @@ class LBFGS(Optimizer):
         return at
 
     def _flat_grad(self) -> Any:
-        """The gradients of all parameters as one vector of its own; zeros where there is none, complex ones as pairs."""
+        """The gradients of all parameters as one vector, complex ones as pairs; zeros where there is none."""
         flat = []
         for p in self.param_groups[0]["params"]:
             grad = rt.get_grad(p)

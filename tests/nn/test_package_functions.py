@@ -61,7 +61,8 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any]]] = {
     "embedding_bag, sum": ((5, 3), lambda lib, x: table()(lib, x)[0]),
     "embedding_renorm_": ((4, 3), renormed),
     "grid_sampler": (
-        (1, 2, 3, 4), lambda lib, x: lib.grid_sampler(x, lib.linspace(-1, 1, 12, dtype=x.dtype).reshape(1, 2, 3, 2), 0, 1, True)
+        (1, 2, 3, 4),
+        lambda lib, x: lib.grid_sampler(x, lib.linspace(-1, 1, 12, dtype=x.dtype).reshape(1, 2, 3, 2), 0, 1, True),
     ),
     "grid_sampler of volumes": (
         (1, 1, 2, 3, 2),
