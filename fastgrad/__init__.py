@@ -170,8 +170,11 @@ _LATER |= dict.fromkeys(
     "control",
 )  # fmt: skip
 _LATER |= dict.fromkeys(
-    ("get_device_module", "get_file_path", "is_distributed", "is_storage", "typename"), "inspection"
-)
+    (
+        "get_device", "get_device_module", "get_file_path", "is_distributed", "is_same_size", "is_storage", "typename",
+    ),
+    "inspection",
+)  # fmt: skip
 _LATER |= dict.fromkeys(
     (
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_num_interop_threads",
@@ -208,12 +211,12 @@ def is_tensor(obj: object) -> object:
 globals().update(PACKAGE)
 globals().update(_TENSOR_TYPES)
 _IN_PLACE = (
-    "abs_", "acos_", "acosh_", "addmv_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_",
-    "clamp_max_", "clamp_min_", "clip_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_", "erfc_", "exp2_",
-    "exp_", "expm1_", "fill_", "floor_", "frac_", "gcd_", "i0_", "lcm_", "ldexp_", "log10_", "log1p_",
-    "log2_", "log_", "logit_", "nan_to_num_", "neg_", "rad2deg_", "reciprocal_", "relu_", "resize_as_",
-    "round_", "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_",
-    "xlogy_", "zero_", "as_strided_",
+    "abs_", "acos_", "acosh_", "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_",
+    "as_strided_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_", "clip_",
+    "conj_physical_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_", "erfc_", "exp2_", "exp_", "expm1_", "fill_",
+    "fix_", "floor_", "frac_", "gcd_", "i0_", "index_put_", "lcm_", "ldexp_", "log10_", "log1p_", "log2_", "log_",
+    "logit_", "nan_to_num_", "neg_", "negative_", "rad2deg_", "reciprocal_", "relu_", "resize_as_", "round_",
+    "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_", "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_", "zero_",
 )  # fmt: skip
 globals().update((_name, getattr(Tensor, _name)) for _name in _IN_PLACE)
 

@@ -55,6 +55,19 @@ def acosh_(self: _Tensor) -> _Tensor:
 def addmv_(self: _Tensor, first: _Tensor, second: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
     r"""In-place form of `addmv`."""
 from fastgrad import amp as amp
+def arccos_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arccos`."""
+def arccosh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arccosh`."""
+def arcsin_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arcsin`."""
+def arcsinh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arcsinh`."""
+def arctan_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arctan`."""
+def arctanh_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `arctanh`."""
+from fastgrad.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 def as_strided_(self: _Tensor, *operands: _Any, **named: _Any) -> _Tensor:
     r"""In-place form of `as_strided`, for tensors that require no gradient."""
 from fastgrad import as_torch as as_torch
@@ -88,11 +101,14 @@ from fastgrad.compiler import compile as compile
 from fastgrad import compiler as compiler
 complex128: _dtype
 complex64: _dtype
+from fastgrad.control import cond as cond
+from fastgrad.functions.complex_numbers import conj_physical_ as conj_physical_
 contiguous_format: _memory_format
 def cos_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cos`."""
 def cosh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `cosh`."""
+from fastgrad import cpu as cpu
 from fastgrad import cuda as cuda
 from fastgrad import debug as debug
 default_generator: _Generator
@@ -121,6 +137,8 @@ from fastgrad import fft as fft
 def fill_(self: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Set all elements to a number."""
 from fastgrad.dtypes import finfo as finfo
+def fix_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `fix`."""
 float: _dtype
 float16: _dtype
 float32: _dtype
@@ -136,7 +154,12 @@ def gcd_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from fastgrad.places import get_default_device as get_default_device
 from fastgrad.dtypes import get_default_dtype as get_default_dtype
+from fastgrad.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
+from fastgrad.inspection import get_device as get_device
+from fastgrad.inspection import get_device_module as get_device_module
+from fastgrad.inspection import get_file_path as get_file_path
 from fastgrad.cuda.precision import get_float32_matmul_precision as get_float32_matmul_precision
+from fastgrad.settings import get_num_interop_threads as get_num_interop_threads
 from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
 half: _dtype
@@ -144,6 +167,7 @@ from fastgrad.autograd.introspect import hooks as hooks
 def i0_(self: _Tensor) -> _Tensor:
     r"""In-place form of `i0`."""
 from fastgrad.dtypes import iinfo as iinfo
+from fastgrad.functions.placing import index_put_ as index_put_
 inf: _float
 from fastgrad.autograd.modes import inference_mode as inference_mode
 from fastgrad.random import initial_seed as initial_seed
@@ -157,9 +181,14 @@ from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly
 from fastgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
 from fastgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+from fastgrad.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from fastgrad.inspection import is_distributed as is_distributed
 from fastgrad.autograd.modes import is_grad_enabled as is_grad_enabled
 from fastgrad.autograd.modes import is_inference as is_inference
 from fastgrad.autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from fastgrad.inspection import is_same_size as is_same_size
+from fastgrad.inspection import is_storage as is_storage
+from fastgrad.settings import is_warn_always_enabled as is_warn_always_enabled
 from fastgrad.functions.memory_format import layout as layout
 def lcm_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `lcm`."""
@@ -185,6 +214,8 @@ from fastgrad.functions.pointwise import nan_to_num_ as nan_to_num_
 from fastgrad.autograd.native_hooks import native_hook as native_hook
 def neg_(self: _Tensor) -> _Tensor:
     r"""In-place form of `neg`."""
+def negative_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `negative`."""
 newaxis: None
 from fastgrad import nn as nn
 from fastgrad.autograd.modes import no_grad as no_grad
@@ -212,11 +243,16 @@ from fastgrad.random import seed as seed
 from fastgrad import serialization as serialization
 from fastgrad.places import set_default_device as set_default_device
 from fastgrad.dtypes import set_default_dtype as set_default_dtype
+from fastgrad.settings import set_default_tensor_type as set_default_tensor_type
+from fastgrad.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from fastgrad.cuda.precision import set_float32_matmul_precision as set_float32_matmul_precision
+from fastgrad.settings import set_flush_denormal as set_flush_denormal
 from fastgrad.autograd.modes import set_grad_enabled as set_grad_enabled
+from fastgrad.settings import set_num_interop_threads as set_num_interop_threads
 from fastgrad.native.host.threads import set_num_threads as set_num_threads
 from fastgrad.formatting import set_printoptions as set_printoptions
 from fastgrad.random import set_rng_state as set_rng_state
+from fastgrad.settings import set_warn_always as set_warn_always
 def sigmoid_(self: _Tensor) -> _Tensor:
     r"""In-place form of `sigmoid`."""
 from fastgrad import signal as signal
@@ -234,6 +270,15 @@ def square_(self: _Tensor) -> _Tensor:
 strided: _layout
 from fastgrad import summaries as summaries
 from fastgrad.summaries.recording import summary as summary
+from fastgrad.control import sym_float as sym_float
+from fastgrad.control import sym_fresh_size as sym_fresh_size
+from fastgrad.control import sym_int as sym_int
+from fastgrad.control import sym_ite as sym_ite
+from fastgrad.control import sym_max as sym_max
+from fastgrad.control import sym_min as sym_min
+from fastgrad.control import sym_not as sym_not
+from fastgrad.control import sym_sqrt as sym_sqrt
+from fastgrad.control import sym_sum as sym_sum
 def tan_(self: _Tensor) -> _Tensor:
     r"""In-place form of `tan`."""
 def tanh_(self: _Tensor) -> _Tensor:
@@ -241,15 +286,18 @@ def tanh_(self: _Tensor) -> _Tensor:
 from fastgrad import testing as testing
 def trunc_(self: _Tensor) -> _Tensor:
     r"""In-place form of `trunc`."""
+from fastgrad.inspection import typename as typename
 uint16: _dtype
 uint32: _dtype
 uint64: _dtype
 uint8: _dtype
+from fastgrad.settings import use_deterministic_algorithms as use_deterministic_algorithms
 from fastgrad import utils as utils
 from fastgrad import version as version
 from fastgrad import viz as viz
 from fastgrad.func.mapping import vmap as vmap
 from fastgrad.warm import warmup as warmup
+from fastgrad.control import while_loop as while_loop
 def xlogy_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `xlogy`."""
 def zero_(self: _Tensor) -> _Tensor:
@@ -265,6 +313,8 @@ def acosh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The number, not negative, whose hyperbolic cosine is the input; NaN below 1."""
 def adaptive_avg_pool1d(input: _Tensor, output_size: _int | tuple[_int, ...]) -> _Tensor:
     r"""The means of `output_size` equal parts of a signal (N, C, L) or (C, L); see `adaptive_avg_pool2d`."""
+def adaptive_max_pool1d(input: _Tensor, output_size: _int | _Sequence[_int]) -> tuple[_Tensor, _Tensor]:
+    r"""`nn.functional.adaptive_max_pool1d` with the indices of the maxima."""
 def add(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, alpha: _float = 1) -> _Tensor:
     r"""``input + alpha * other``, broadcast and promoted."""
 def addbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Tensor | _int | _float | _complex = 1, alpha: _Tensor | _int | _float | _complex = 1) -> _Tensor:
@@ -281,6 +331,8 @@ def addr(input: _Tensor, vec1: _Tensor, vec2: _Tensor, *, beta: _Tensor | _int |
     r"""``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
 def adjoint(input: _Tensor) -> _Tensor:
     r"""The conjugates of matrices, transposed: those of the last two dimensions."""
+def affine_grid_generator(theta: _Any, size: _Sequence[_int], align_corners: _bool) -> _Tensor:
+    r"""The places that affine maps send those of images or volumes to: `nn.functional.affine_grid`."""
 def alias_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `alias` shows, with its arguments."""
 @_overload
@@ -293,6 +345,8 @@ def allclose(input: _Tensor, other: _Tensor | _int | _float | _complex, rtol: _f
     r"""Whether all elements are close; see `isclose`."""
 def alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""Elements set to the negative limit of `selu` with probability `p`; mean and variance stay."""
+def alpha_dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""`nn.functional.alpha_dropout` in place."""
 @_overload
 def amax(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False) -> _Tensor:
     r"""The largest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
@@ -496,12 +550,16 @@ def conv2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride:
     r"""The convolution of images, which neural networks define as the cross-correlation::"""
 def conv3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] | _str = 0, dilation: _int | tuple[_int, ...] = 1, groups: _int = 1) -> _Tensor:
     r"""The convolution of volumes; see `conv2d`, with one dimension more."""
+def conv_tbc(input: _Tensor, weight: _Tensor, bias: _Tensor, pad: _int = 0) -> _Tensor:
+    r"""The convolution of sequences whose dimensions are time, batch and channels."""
 def conv_transpose1d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The transposed convolution of signals; see `conv_transpose2d`, with one dimension less."""
 def conv_transpose2d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The transpose of `conv2d` as a linear map of images: what carries gradients back through a convolution."""
 def conv_transpose3d(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, stride: _int | tuple[_int, ...] = 1, padding: _int | tuple[_int, ...] = 0, output_padding: _int | tuple[_int, ...] = 0, groups: _int = 1, dilation: _int | tuple[_int, ...] = 1) -> _Tensor:
     r"""The transposed convolution of volumes; see `conv_transpose2d`, with one dimension more."""
+def convolution(input: _Tensor, weight: _Tensor, bias: _Tensor | None, stride: _Sequence[_int], padding: _Sequence[_int], dilation: _Sequence[_int], transposed: _bool, output_padding: _Sequence[_int], groups: _int) -> _Tensor:
+    r"""The convolution that the dimensions of the weights stand for: `nn.functional.conv1d` to `conv_transpose3d`."""
 def copysign(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""`input` with the sign of `other`, that of a zero as well."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -564,6 +622,10 @@ def deg2rad(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""Angles in degrees as radians."""
 def det(input: _Tensor) -> _Tensor:
     r"""The determinants of square matrices."""
+def detach(input: _Tensor) -> _Tensor:
+    r"""The same elements without their history. See `Tensor.detach`."""
+def detach_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `detach` shows, with its arguments."""
 def diag(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""A vector as diagonal of a matrix, or the diagonal of a matrix as a copy."""
 def diag_embed(input: _Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
@@ -594,6 +656,8 @@ def dot(input: _Tensor, tensor: _Tensor) -> _Tensor:
     r"""The sum of the products of two vectors' elements."""
 def dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
     r"""`nn.functional.dropout`, which has to be told whether it is training."""
+def dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""`dropout` in place."""
 def dsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""The same along the third dimension."""
 def dstack(tensors: _Sequence[_Tensor]) -> _Tensor:
@@ -602,6 +666,10 @@ def einsum(*args: _Any) -> _Tensor:
     r"""Sums of products of tensors whose dimensions have names (Einstein's notation)."""
 def embedding(weight: _Tensor, indices: _Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> _Tensor:
     r"""`nn.functional.embedding` with the table first; a `padding_idx` of -1 says that there is none."""
+def embedding_bag(weight: _Tensor, indices: _Tensor, offsets: _Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: _Any = None, include_last_offset: _bool = False, padding_idx: _int | None = None) -> tuple[_Tensor, _Tensor, _Tensor, _Tensor]:
+    r"""`nn.functional.embedding_bag` with the table first and a number for the mode, and what it finds on its way."""
+def embedding_renorm_(input: _Tensor, indices: _Tensor, max_norm: _float, norm_type: _float) -> _Tensor:
+    r"""Shorten the rows of a table that are named and longer than `max_norm`, in place and without a history."""
 @_overload
 def empty(*size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor whose elements are not set."""
@@ -636,8 +704,12 @@ def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: 
     r"""A matrix with ones on its diagonal."""
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     r"""`alpha_dropout` of whole channels of an input of shape (N, C, ...)."""
+def feature_alpha_dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""`nn.functional.feature_alpha_dropout` in place."""
 def feature_dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
     r"""Zeros in place of whole channels, which are the second dimension: `nn.functional.dropout1d` and its kind."""
+def feature_dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
+    r"""`feature_dropout` in place."""
 def fill(input: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""A tensor like `input` in which all elements are `value`, a number or a tensor without dimensions."""
 def fix(input: _Tensor) -> _Tensor: ...
@@ -666,10 +738,20 @@ def frac(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""What stands behind the point, with the sign of the input."""
 def frexp(input: _Tensor) -> _Frexp:
     r"""Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``."""
+@_overload
+def frobenius_norm(input: _Tensor, dim: _int | _Sequence[_int], keepdim: _bool = False) -> _Tensor:
+    r"""The square root of the sum of squares over one or two dimensions, or all. Use `linalg.vector_norm`."""
+@_overload
+def frobenius_norm(input: _Tensor, axis: _int | _Sequence[_int], keepdims: _bool = False) -> _Tensor:
+    r"""The square root of the sum of squares over one or two dimensions, or all. Use `linalg.vector_norm`."""
 def from_dlpack(ext_tensor: _Any, *, device: _device | _str | _int | None = None, copy: _bool | None = None) -> _Tensor:
     r"""A tensor over the memory of an object of another library that speaks DLPack."""
+def from_file(filename: _Any, shared: _bool | None = None, size: _int = 0, *, dtype: _dtype | None = None, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor over the content of a file, which is mapped into memory."""
 def from_numpy(ndarray: _np.ndarray) -> _Tensor:
     r"""A tensor over the memory of an array: changes of one are changes of the other."""
+def frombuffer(buffer: _Any, *, dtype: _dtype, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> _Tensor:
+    r"""A tensor over the memory of an object that has Python's buffer protocol, such as a `bytearray`."""
 def full(size: _Sequence[_int], fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor filled with a number."""
 def full_like(input: _Tensor, fill_value: _int | _float | _complex, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
@@ -698,12 +780,16 @@ def greater(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _
     r"""Whether ``input > other``."""
 def greater_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input >= other``."""
+def grid_sampler(input: _Tensor, grid: _Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
+    r"""Images or volumes at the places of a grid. See `grid_sampler_2d`."""
 def grid_sampler_2d(input: _Tensor, grid: _Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
     r"""Images at the places of a grid: `nn.functional.grid_sample` with its modes as numbers."""
 def grid_sampler_3d(input: _Tensor, grid: _Any, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> _Tensor:
     r"""Volumes at the places of a grid. See `grid_sampler_2d`."""
 def group_norm(input: _Tensor, num_groups: _int, weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
     r"""`layer_norm` over groups of channels (Wu, He 2018)."""
+def gru(input: _Tensor, *args: _Any, **kwargs: _Any) -> tuple[_Tensor, _Tensor]:
+    r"""A stack of GRU layers; called as `lstm`, with one tensor as `hx`."""
 def gru_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a gated recurrent unit."""
 def gt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -886,6 +972,8 @@ def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None, keepdim: _bool
 @_overload
 def logsumexp(input: _Tensor, axis: _int | _Sequence[_int] | None, keepdims: _bool = False) -> _Tensor:
     r"""``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
+def lstm(input: _Tensor, *args: _Any, **kwargs: _Any) -> tuple[_Tensor, _Tensor, _Tensor]:
+    r"""A stack of LSTM layers; `nn.LSTM` has the weights in one module."""
 def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> tuple[_Tensor, _Tensor]:
     r"""One step of a long short-term memory."""
 def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -931,6 +1019,8 @@ def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _in
 @_overload
 def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> _Any:
     r"""The maximum of each window of a signal (N, C, L) or (C, L); see `max_pool2d`."""
+def max_pool1d_with_indices(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> tuple[_Tensor, _Tensor]:
+    r"""`max_pool1d` with the indices, whatever `return_indices` says."""
 @_overload
 def max_pool2d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
     r"""The maximum of each window of an image."""
@@ -1041,10 +1131,18 @@ def narrow(input: _Tensor, dim: _int, start: _Tensor | _int | _float | _complex,
 @_overload
 def narrow(input: _Tensor, axis: _int, start: _Tensor | _int | _float | _complex, length: _int) -> _Tensor:
     r"""`length` positions of a dimension from `start` on."""
+@_overload
+def narrow_copy(input: _Tensor, dim: _int, start: _int, length: _int) -> _Tensor:
+    r"""A copy of what `narrow` gives."""
+@_overload
+def narrow_copy(input: _Tensor, axis: _int, start: _int, length: _int) -> _Tensor:
+    r"""A copy of what `narrow` gives."""
 def native_batch_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, running_mean: _Tensor | None, running_var: _Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
     r"""`nn.functional.batch_norm`, with the statistics of each channel, which have no gradient."""
 def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     r"""`channel_shuffle` under another name."""
+def native_dropout(input: _Tensor, p: _float, train: _bool | None) -> tuple[_Tensor, _Tensor]:
+    r"""`nn.functional.dropout`, unless `train` is False, and which elements have stayed."""
 def native_group_norm(input: _Tensor, weight: _Tensor, bias: _Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
     r"""`nn.functional.group_norm` of ``N`` images with ``C`` channels of ``HxW`` elements, with statistics of groups."""
 def native_layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor, bias: _Tensor | None, eps: _float) -> tuple[_Tensor, _Tensor, _Tensor]:
@@ -1067,10 +1165,22 @@ def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', d
 @_overload
 def norm(input: _Tensor, p: _Tensor | _int | _float | _complex | _str = 'fro', axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, dtype: _dtype | None = None) -> _Tensor:
     r"""The vector norm over dimensions; "fro" and None stand for 2. See `linalg.vector_norm`."""
+@_overload
+def norm_except_dim(v: _Any, pow: _int = 2, dim: _int = 0) -> _Tensor:
+    r"""The norms of order `pow` of the slices along `dim`, which keeps its size; of -1 the norm of the whole."""
+@_overload
+def norm_except_dim(v: _Any, pow: _int = 2, axis: _int = 0) -> _Tensor:
+    r"""The norms of order `pow` of the slices along `dim`, which keeps its size; of -1 the norm of the whole."""
 def normal(mean: _float | _Tensor = 0.0, std: _float | _Tensor = 1.0, size: _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: None = None, device: None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Normally distributed numbers with means and standard deviations element by element."""
 def not_equal(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input != other``."""
+@_overload
+def nuclear_norm(input: _Tensor, dim: _Sequence[_int] | _bool = ..., keepdim: _bool = False) -> _Tensor:
+    r"""The sum of the singular values of matrices. Use `linalg.matrix_norm`."""
+@_overload
+def nuclear_norm(input: _Tensor, axis: _Sequence[_int] | _bool = ..., keepdims: _bool = False) -> _Tensor:
+    r"""The sum of the singular values of matrices. Use `linalg.matrix_norm`."""
 def numel(input: _Tensor) -> _int:
     r"""The number of elements of a tensor."""
 @_overload
@@ -1161,6 +1271,8 @@ def randn_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device |
     r"""Normal random numbers in the sizes of a tensor; see `empty_like`."""
 def randperm(n: _int, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""The integers from 0 to ``n - 1`` in random order."""
+def range(start: _float, end: _float, step: _float = 1, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
+    r"""``start, start + step, ...`` up to `end`, which is the last one if it is met. Use `arange`."""
 def ravel(input: _Tensor) -> _Tensor:
     r"""All elements as one dimension."""
 def real(input: _Tensor) -> _Tensor:
@@ -1196,8 +1308,12 @@ def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | 
     r"""The dtype that an op over two operands gives."""
 def rms_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, eps: _float | None = None) -> _Tensor:
     r"""``x / sqrt(mean(x**2) + eps) * weight`` over the last dimensions (Zhang, Sennrich 2019)."""
+def rnn_relu(input: _Tensor, *args: _Any, **kwargs: _Any) -> tuple[_Tensor, _Tensor]:
+    r"""A stack of layers of simple cells with the rectifier; called as `gru`."""
 def rnn_relu_cell(input: _Tensor, hx: _Tensor | None, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""As `rnn_tanh_cell`, with ``max(x, 0)`` in place of the hyperbolic tangent."""
+def rnn_tanh(input: _Tensor, *args: _Any, **kwargs: _Any) -> tuple[_Tensor, _Tensor]:
+    r"""A stack of layers of simple cells with the hyperbolic tangent; called as `gru`."""
 def rnn_tanh_cell(input: _Tensor, hx: _Tensor, w_ih: _Tensor, w_hh: _Tensor, b_ih: _Tensor | None = None, b_hh: _Tensor | None = None) -> _Tensor:
     r"""One step of a simple recurrent network: ``tanh(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)`` (Elman 1990)."""
 def roll(input: _Tensor, shifts: _int | _Sequence[_int], dims: _int | _Sequence[_int] = ...) -> _Tensor:
@@ -1507,8 +1623,12 @@ def vdot(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The inner product, with the conjugates of `input`; of real vectors another name of `dot`."""
 def view_as_complex(input: _Tensor) -> _Tensor:
     r"""A view of pairs of real numbers as complex ones."""
+def view_as_complex_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `view_as_complex` shows, with its arguments."""
 def view_as_real(input: _Tensor) -> _Tensor:
     r"""A view of complex numbers as pairs of real ones, which are a last dimension of size 2."""
+def view_as_real_copy(*operands: _Any, **named: _Any) -> _Tensor:
+    r"""A copy of what `view_as_real` shows, with its arguments."""
 def view_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `view` shows, with its arguments."""
 def vsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:

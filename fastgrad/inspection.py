@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from fastgrad import module_names
-from fastgrad.functions.arguments import is_tensor
+from fastgrad.functions.arguments import is_tensor, need_tensor
 from fastgrad.functions.storage import Storage
 from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.places import get_default_device
 
-__all__ = ["get_device_module", "get_file_path", "is_distributed", "is_storage", "typename"]
+__all__ = [
+    "get_device",
+    "get_device_module",
+    "get_file_path",
+    "is_distributed",
+    "is_same_size",
+    "is_storage",
+    "typename",
+]
 
 
 def typename(obj: Any, /) -> str:
@@ -35,6 +43,17 @@ def typename(obj: Any, /) -> str:
 def is_storage(obj: Any, /) -> bool:
     """Whether an object is the memory of tensors."""
     return isinstance(obj, Storage)
+
+
+def get_device(input: Any) -> int:  # noqa: A002 - PyTorch's name
+    """The number of the GPU that a tensor is on; -1 on the CPU."""
+    return int(need_tensor("get_device", input).get_device())
+
+
+def is_same_size(input: Any, other: Any) -> bool:  # noqa: A002 - PyTorch's name
+    """Whether two tensors have the same sizes."""
+    sizes = need_tensor("is_same_size", input).shape
+    return bool(sizes == need_tensor("is_same_size", other, "other", 2).shape)
 
 
 def is_distributed(input: Any) -> bool:  # noqa: A002 - PyTorch's name

@@ -78,8 +78,8 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     known: Any = _DEBUG_MODES if isinstance(debug_mode, str) else range(len(_DEBUG_MODES))
     if debug_mode not in known:
         raise RuntimeError(
-            f"set_deterministic_debug_mode(): invalid value of debug_mode, expected one of {', '.join(map(str, known))}, "
-            f"but got {debug_mode}"
+            f"set_deterministic_debug_mode(): invalid value of debug_mode, expected one of "
+            f"{', '.join(map(str, known))}, but got {debug_mode}"
         )
     number = known.index(debug_mode)
     use_deterministic_algorithms(number > 0, warn_only=number == 1)

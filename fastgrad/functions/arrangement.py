@@ -376,7 +376,7 @@ def ravel(input: Any) -> Any:
     return reshape(need_tensor("ravel", input), -1)
 
 
-@public(package=False)
+@public()
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """A copy of what `narrow` gives."""
     return narrow(input, dim, start, length).clone()

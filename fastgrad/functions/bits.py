@@ -65,6 +65,12 @@ def nextafter(input: Any, other: Any) -> Any:
     )  # it never is `other` itself
 
 
+@public(package=False)
+def nextafter_(input: Any, other: Any) -> Any:
+    """`nextafter` in place."""
+    return need_tensor("nextafter_", input).copy_(nextafter(input, other))
+
+
 class Frexp(NamedTuple):
     """What `frexp` returns."""
 

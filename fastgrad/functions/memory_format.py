@@ -120,6 +120,39 @@ def as_format(name: str, value: Any, x: Any) -> int:
     return code
 
 
+def dim_order(x: Any, check: Any) -> tuple[int, ...]:
+    """What `Tensor.dim_order` gives."""
+    formats = [] if isinstance(check, bool) else check
+    if not isinstance(formats, (list, tuple)) or not all(isinstance(one, memory_format) for one in formats):
+        raise TypeError(
+            "dim_order(): the ambiguity_check argument must be a bool or a list of memory formats"
+        )
+    sizes, steps = rt.sizes(x), rt.steps(x)
+    if formats:
+        ambiguous = sum(x.is_contiguous(memory_format=one) for one in formats) != 1
+    else:  # a step of a dimension that another one may stand for
+        ambiguous = check and (len(set(steps)) < len(steps) or 1 in sizes)
+    if ambiguous:
+        raise RuntimeError(
+            "dim_order(): The tensor does not have unique dim order, or cannot map to exact one of the given memory "
+            "formats."
+        )
+    if x.is_contiguous():
+        return tuple(range(len(steps)))
+    order: list[int] = []
+    for d in reversed(range(len(steps))):  # from the innermost on, beyond those that lie closer
+        place = 0
+        for k, inner in enumerate(order):
+            if steps[d] and steps[inner] and (steps[d], sizes[d]) > (steps[inner], sizes[inner]):
+                place = k + 1
+            elif steps[d] and steps[inner] and steps[d] < steps[inner]:
+                break
+            elif not steps[d] or not steps[inner]:  # repeated elements say nothing of their place
+                place = k + 1
+        order.insert(place, d)
+    return tuple(reversed(order))
+
+
 def suggested(x: Any) -> int | None:
     """The format with channels last that the order of a tensor's strides speaks for, if one does."""
     if rt.channels_last(x):

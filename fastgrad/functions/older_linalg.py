@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fastgrad.functions.arguments import as_flag, need_tensor
+from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.functions.factors import (
     PLU,
@@ -20,9 +21,13 @@ from fastgrad.functions.factors import (
     triangles,
 )
 from fastgrad.functions.matrices import need_matrices, raise_for, turned
+from fastgrad.functions.matrix_functions import matrix_norm_of
 from fastgrad.functions.orthogonal import QR, householder
 from fastgrad.functions.orthogonal import qr as qr_of
+from fastgrad.functions.plans import warn
 from fastgrad.functions.public import public
+from fastgrad.functions.shape import existing
+from fastgrad.functions.statistics import vector_norm
 from fastgrad.functions.systems import solved_by_factors
 
 
@@ -141,6 +146,62 @@ def lu_unpack(
     if as_flag(name, "unpack_data", unpack_data):
         lower, upper = triangles(LU_data, min(LU_data.shape[-2:]))
     return PLU(p, lower, upper)
+
+
+@public(method=False)
+def frobenius_norm(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> Any:
+    """The square root of the sum of squares over one or two dimensions, or all. Use `linalg.vector_norm`."""
+    name = "frobenius_norm"
+    dims = as_dims(name, dim)
+    _warn_of(name, "linalg.vector_norm")
+    if len(dims) > 2:
+        raise RuntimeError(
+            f"{name}(): Expected at most 2 dimensions, but got {len(dims)} dimensions instead."
+        )
+    return vector_norm(need_tensor(name, input), 2.0, dims or None, bool(as_flag(name, "keepdim", keepdim)))
+
+
+@public(method=False)
+def nuclear_norm(input: Any, dim: Sequence[int] | bool = (-2, -1), keepdim: bool = False) -> Any:
+    """The sum of the singular values of matrices. Use `linalg.matrix_norm`.
+
+    Called as ``nuclear_norm(input, keepdim=False)`` or ``nuclear_norm(input, dim, keepdim=False)``.
+    """
+    name = "nuclear_norm"
+    if isinstance(dim, bool):
+        dim, keepdim = (-2, -1), dim
+    _warn_of(name, "linalg.matrix_norm")
+    dims = (dim, dim) if isinstance(dim, int) else tuple(dim)
+    keep = bool(as_flag(name, "keepdim", keepdim))
+    return matrix_norm_of(name, need_tensor(name, input), "nuc", dims, keep, None)
+
+
+def _warn_of(name: str, newer: str) -> None:
+    warn(f"{name}() is deprecated; use {newer}()", stacklevel=4)
+
+
+@public(method=False)
+def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+    """The norms of order `pow` of the slices along `dim`, which keeps its size; of -1 the norm of the whole.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.norm_except_dim(fg.tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    name = "norm_except_dim"
+    order = as_index(name, "pow", pow)
+    if dim == -1:
+        return vector_norm(need_tensor(name, v, "v"), order)
+    kept = existing(name, as_index(name, "dim", dim), need_tensor(name, v, "v").dim())
+    others = tuple(d for d in range(v.dim()) if d != kept)
+    if not others and not (v.is_floating_point() or v.is_complex()):
+        raise RuntimeError(
+            f"{name}(): expected a floating point or complex dtype, but got {v.dtype.type_name}"
+        )
+    return vector_norm(v, order, others, True) if others else v.abs()
 
 
 @public()

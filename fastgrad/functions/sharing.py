@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from fastgrad import capsules, dtypes
 from fastgrad.cuda import interchange
 from fastgrad.dtypes import dtype as DType  # noqa: N812
 from fastgrad.functions import dlpack
+from fastgrad.functions.arguments import as_index, need_type
 from fastgrad.functions.plans import warn
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import TensorBase, rt
@@ -108,6 +111,138 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             raise BufferError(f"from_dlpack(): a copy is needed to bring it to {as_device(device)}")
         return out.to(device)
     return out.clone() if copy else out
+
+
+@public(method=False)
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Any:
+    """A tensor over the memory of an object that has Python's buffer protocol, such as a `bytearray`.
+
+    Parameters
+    ----------
+    buffer : object
+    dtype : dtype
+        As which its bytes are read.
+    count : int
+        How many elements; a negative number stands for all.
+    offset : int
+        How many bytes come before them.
+    requires_grad : bool
+
+    Raises
+    ------
+    TypeError
+        If `dtype` is none.
+    ValueError
+        If the object has no buffer, or elements are not within it.
+    RuntimeError
+        If gradients are wanted of a dtype that has none.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.frombuffer(bytearray([1, 0, 2, 0]), dtype=fg.int16)
+    tensor([1, 2], dtype=fastgrad.int16)
+    """
+    name = "frombuffer"
+    need_type(name, dtype, DType, "dtype", 2)
+    count, offset, size = as_index(name, "count", count), as_index(name, "offset", offset), dtype.itemsize
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"{name}(): only tensors of floating point and complex dtype can require gradients"
+        )
+    try:
+        data = np.frombuffer(buffer, np.uint8) if memoryview(buffer).nbytes else np.empty(0, np.uint8)
+    except TypeError:
+        raise ValueError(
+            f"{name}(): object does not implement Python buffer protocol: {type(buffer).__name__}"
+        ) from None
+    length = data.nbytes
+    if length == 0 or count == 0:
+        raise ValueError(f"{name}(): both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(
+            f"{name}(): offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} "
+            "bytes) minus 1"
+        )
+    if count < 0:
+        if (length - offset) % size:
+            raise ValueError(
+                f"{name}(): buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple "
+                f"of element size ({size})"
+            )
+        count = (length - offset) // size
+    if offset + count * size > length:
+        raise ValueError(
+            f"{name}(): requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({length} bytes)"
+        )
+    if not data.flags.writeable:
+        warn(
+            "The given buffer is not writable, and fastgrad does not support non-writable tensors. Writing to this "
+            "tensor will result in undefined behavior; copy the buffer first.",
+            stacklevel=3,
+        )
+    made = _foreign(data, dtype, (count,), (1,), data.ctypes.data + offset)
+    return made.requires_grad_() if requires_grad else made
+
+
+@public(method=False)
+def from_file(
+    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, requires_grad: bool = False
+) -> Any:  # fmt: skip
+    """A tensor over the content of a file, which is mapped into memory.
+
+    Parameters
+    ----------
+    filename : str or path
+    shared : bool, optional
+        Whether changes go to the file, which then is made, and as long as it takes, if it is not.
+    size : int
+        How many elements.
+    dtype : dtype, optional
+        By default that of `get_default_dtype`.
+    requires_grad : bool
+
+    Raises
+    ------
+    RuntimeError
+        If the file cannot be opened, or is too short and not shared.
+
+    Examples
+    --------
+    >>> import fastgrad as fg, numpy as np, tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     np.arange(4, dtype=np.float32).tofile(file.name)
+    ...     fg.from_file(file.name, size=3)
+    tensor([0., 1., 2.])
+    """
+    name = "from_file"
+    kind = dtypes.get_default_dtype() if dtype is None else need_type(name, dtype, DType, "dtype", 4)
+    count, writes = as_index(name, "size", size), bool(shared)
+    wanted = count * kind.itemsize
+    if count < 0:
+        raise RuntimeError(f"{name}(): size must not be negative, but got {count}")
+    try:
+        with open(
+            filename, "r+b" if writes and Path(filename).exists() else "w+b" if writes else "rb"
+        ) as file:
+            length = file.seek(0, 2)
+            if length < wanted:
+                if not writes:
+                    raise RuntimeError(
+                        f"{name}(): file <{filename}> size <{length}> is smaller than the required mapping size "
+                        f"<{wanted}>"
+                    )
+                file.truncate(wanted)
+            access = mmap.ACCESS_WRITE if writes else mmap.ACCESS_COPY
+            memory = mmap.mmap(file.fileno(), wanted, access=access) if wanted else bytearray()
+    except OSError as error:
+        raise RuntimeError(f"{name}(): unable to open file <{filename}>: {error}") from None
+    data = np.frombuffer(memory, np.uint8)
+    made = _foreign(data, kind, (count,), (1,), data.ctypes.data)
+    return made.requires_grad_() if requires_grad else made
 
 
 def _from_dlpack(ext_tensor: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import LIMIT, as_index, as_sequence, need_sizes, need_tensor
+from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import allocate, device_code, dtype_code, finish
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -310,11 +311,17 @@ def _split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> A
     return split(input, list(split_sizes), dim)
 
 
+@public(method=False)
+def detach(input: Any) -> Any:
+    """The same elements without their history. See `Tensor.detach`."""
+    return need_tensor("detach", input).detach()
+
+
 _VIEWS: dict[str, Callable[..., Any]] = {
-    "alias": _alias, "as_strided": as_strided, "diagonal": diagonal, "expand": expand,
+    "alias": _alias, "as_strided": as_strided, "detach": detach, "diagonal": diagonal, "expand": expand,
     "permute": permute, "select": select, "slice": sliced, "split": split, "split_with_sizes": _split_with_sizes,
     "squeeze": squeeze, "t": t, "transpose": transpose, "unbind": unbind, "unfold": unfold, "unsqueeze": unsqueeze,
-    "view": view_of_sizes,
+    "view": view_of_sizes, "view_as_complex": view_as_complex, "view_as_real": view_as_real,
 }  # fmt: skip
 for _name, _view in _VIEWS.items():
     globals()[f"{_name}_copy"] = public(method=False)(_copying(_view, f"{_name}_copy"))

@@ -28,6 +28,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     least_squares,
     linalg,
     matrix_functions,
+    older_functions,
     older_linalg,
     orders,
     orthogonal,

@@ -463,6 +463,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `digamma`."""
     def dim(self) -> _int:
         r"""The number of dimensions."""
+    def dim_order(self, *, ambiguity_check: _bool | _Sequence[_memory_format] = False) -> tuple[_int, ...]:
+        r"""The dimensions from the outermost in memory to the innermost."""
     def dist(self, other: _Tensor | _int | _float | _complex, p: _float = 2) -> _Tensor:
         r"""The norm of order `p` of the difference of two tensors."""
     def div(self, other: _Tensor | _int | _float | _complex, *, rounding_mode: _str | None = None) -> _Tensor:
@@ -722,6 +724,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_cpu(self) -> _bool: ...
     @property
     def is_cuda(self) -> _bool: ...
+    def is_distributed(self) -> _bool:
+        r"""False: it lives in one process."""
     def is_floating_point(self) -> _bool:
         r"""Whether the dtype is a floating-point one."""
     def is_inference(self) -> _bool:
@@ -750,6 +754,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether it lies in memory that `pin_memory` locked."""
     @property
     def is_quantized(self) -> _Any: ...
+    def is_same_size(self, other: _Tensor | _int | _float | _complex) -> _bool:
+        r"""Whether it has the sizes of another tensor."""
+    def is_set_to(self, tensor: _Tensor) -> _bool:
+        r"""Whether it is the same elements of the same memory, in the same order."""
     def is_shared(self) -> _bool:
         r"""Whether it lies in memory that processes share."""
     def is_signed(self) -> _bool:
@@ -973,6 +981,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def mode(self, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
         r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
+    def module_load(self, other: _Tensor, assign: _bool = False) -> _Tensor:
+        r"""What a module has in place of this tensor when it loads another one: this one with its elements, or that."""
     def moveaxis(self, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
         r"""Dimensions moved to other places, the rest in their order."""
     def movedim(self, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
@@ -1058,6 +1068,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `negative`."""
     def nelement(self) -> _int:
         r"""The number of elements."""
+    def new(self, *args: _Any, device: _device | _str | _int | None = None) -> _Tensor:
+        r"""A tensor of this one's dtype and device, of data or of sizes whose elements are not set. Use `new_tensor`."""
     @_overload
     def new_empty(self, *size: _int | _Sequence[_int], dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
         r"""Elements not set, in this tensor's dtype."""
@@ -1084,6 +1096,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Zeros in this tensor's dtype."""
     def nextafter(self, other: _Tensor) -> _Tensor:
         r"""The next number that the dtype has, from one towards another; as steep as `input` where it moves."""
+    def nextafter_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
+        r"""`nextafter` in place."""
     def nonzero(self, *, as_tuple: _bool = False) -> _Tensor | tuple[_Tensor, ...]:
         r"""The places of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> _Tensor:
@@ -1208,12 +1222,16 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
     def reshape_as(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In the sizes of another tensor."""
+    def resize(self, *sizes: _int | _Sequence[_int]) -> _Tensor:
+        r"""The same elements in other sizes, as many. Use `reshape`."""
     @_overload
     def resize_(self, *size: _int | _Sequence[_int], memory_format: _memory_format | None = None) -> _Tensor:
         r"""Other sizes in place; elements stay in the order of the memory, new ones are not set."""
     @_overload
     def resize_(self, size: _int | _Sequence[_int], *, memory_format: _memory_format | None = None) -> _Tensor:
         r"""Other sizes in place; elements stay in the order of the memory, new ones are not set."""
+    def resize_as(self, tensor: _Tensor) -> _Tensor:
+        r"""The same elements in the sizes of another tensor, as many. Use `reshape_as`."""
     def resize_as_(self, the_template: _Any, *, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The sizes of another tensor, in place. See `resize_`."""
     def resolve_conj(self) -> _Tensor:
@@ -1454,6 +1472,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""As `repeat`; missing repeats count as 1."""
     def to(self, *args: _Any, **kwargs: _Any) -> _Tensor:
         r"""The tensor in another dtype or on another device; itself if nothing changes."""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> _Tensor:
+        r"""The tensor itself, or in another dtype: all are dense."""
     def tolist(self) -> _Tensor:
         r"""The elements as nested lists of Python numbers."""
     @_overload

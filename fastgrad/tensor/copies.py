@@ -11,7 +11,7 @@ from fastgrad.autograd import hooks as hooks_
 from fastgrad.autograd.function import Function
 from fastgrad.functions import creation, storage
 from fastgrad.functions.argument_names import also_by_name
-from fastgrad.functions.arguments import need_tensor, need_type
+from fastgrad.functions.arguments import is_tensor, need_tensor, need_type
 from fastgrad.functions.conversion import parse_to
 from fastgrad.functions.memory_format import (
     as_format,
@@ -32,6 +32,7 @@ from fastgrad.ops.call import apply
 from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.tensor.methods import Methods
 from fastgrad.tensor.placement import move
+from fastgrad.tensor.typed import older
 
 if TYPE_CHECKING:
     from fastgrad.tensor import Tensor
@@ -268,6 +269,44 @@ class Copies(Methods):
         """Elements not set, in this tensor's dtype."""
         made: Tensor = creation.empty(*size, **_kind_of(self, dtype, device), requires_grad=requires_grad)
         return made
+
+    def new(self, *args: Any, device: Any = None) -> Tensor:
+        """A tensor of this one's dtype and device, of data or of sizes whose elements are not set. Use `new_tensor`.
+
+        Raises
+        ------
+        TypeError
+            If neither data nor sizes are given, or a tensor of another dtype.
+        RuntimeError
+            If `device` is of another kind.
+        """
+        where = self.device if device is None else Device(device)
+        if where.type != self.device.type:
+            raise RuntimeError(f"new(): expected a device of type {self.device.type}, but got {where}")
+        if len(args) == 1 and is_tensor(args[0]):
+            if args[0].dtype is not self.dtype:
+                raise TypeError(f"new(): expected a tensor of {self.dtype}, but got one of {args[0].dtype}")
+            return args[0].detach()  # type: ignore[no-any-return]
+        if args and isinstance(args[0], str):
+            raise TypeError("new(): invalid data type 'str'")
+        return older("new", args, self.dtype, where)  # type: ignore[no-any-return]
+
+    def module_load(self, other: Any, assign: builtins.bool = False) -> Tensor:
+        """What a module has in place of this tensor when it loads another one: this one with its elements, or that.
+
+        Parameters
+        ----------
+        other : Tensor
+        assign : bool
+            Take `other` itself.
+        """
+        if not assign:
+            return self.copy_(other).detach()  # type: ignore[no-any-return]
+        return need_tensor("module_load", other, "other", 2).detach()  # type: ignore[no-any-return]
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
+        """The tensor itself, or in another dtype: all are dense."""
+        return self if dtype is None else self.to(dtype)
 
     def new_full(
         self,

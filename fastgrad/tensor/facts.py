@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from fastgrad.formatting import format_tensor
 from fastgrad.functions import complex_numbers, index, shape
 from fastgrad.functions.arguments import as_index, is_number, need_tensor
 from fastgrad.functions.data import values_of
-from fastgrad.functions.memory_format import contiguous_format, need_order, strided
+from fastgrad.functions.memory_format import contiguous_format, dim_order, need_order, strided
 from fastgrad.functions.storage import Storage
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
@@ -238,6 +238,37 @@ class Facts(Methods):
                 f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
             )
         return shape.transpose(self, -2, -1)  # type: ignore[no-any-return]
+
+    def is_set_to(self, tensor: Any) -> builtins.bool:
+        """Whether it is the same elements of the same memory, in the same order."""
+        other = need_tensor("is_set_to", tensor, "tensor")
+        if self.numel() == 0 or other.numel() == 0:  # without memory
+            return False
+        place = (self.data_ptr(), rt.sizes(self), rt.steps(self), self.dtype)
+        return place == (other.data_ptr(), rt.sizes(other), rt.steps(other), other.dtype)
+
+    def is_same_size(self, other: Any) -> builtins.bool:
+        """Whether it has the sizes of another tensor."""
+        return rt.sizes(self) == rt.sizes(need_tensor("is_same_size", other, "other", 2))  # type: ignore[no-any-return]
+
+    def is_distributed(self) -> builtins.bool:
+        """False: it lives in one process."""
+        return False
+
+    def dim_order(self, *, ambiguity_check: builtins.bool | Sequence[Any] = False) -> tuple[int, ...]:
+        """The dimensions from the outermost in memory to the innermost.
+
+        Parameters
+        ----------
+        ambiguity_check : bool or list of memory_format
+            Raise RuntimeError if more than one order fits, with a list: if not one of these alone does.
+
+        Raises
+        ------
+        TypeError
+            If it is something else.
+        """
+        return dim_order(self, ambiguity_check)
 
     def view_as(self, other: Any) -> Any:
         """A view in the sizes of another tensor."""
