@@ -40,7 +40,8 @@ def range(
         "in [start, end).",
         stacklevel=3,
     )
-    first, last, by = (value.item() if is_tensor(value) else value for value in (start, end, step))
+    given: tuple[Any, ...] = (start, end, step)
+    first, last, by = (value.item() if is_tensor(value) else value for value in given)
     for name, value in (("start", first), ("end", last), ("step", by)):
         if not isinstance(value, (int, float)):
             raise TypeError(f"range(): argument '{name}' must be Number, not {type(value).__name__}")
@@ -88,6 +89,6 @@ def _resized(name: str, input: Any, sizes: tuple[int, ...]) -> Any:
     if product(*sizes) != need_tensor(name, input).numel():
         raise RuntimeError(
             f"{name}(): requested resize to {list(sizes)} ({product(*sizes)} elements in total), but the given tensor "
-            f"has a size of {list(input.shape)} ({input.numel()} elements); only the shape changes, not how many there are"
+            f"has a size of {list(input.shape)} ({input.numel()} elements): only the shape changes"
         )
     return reshape(input, sizes)

@@ -168,10 +168,10 @@ def nuclear_norm(input: Any, dim: Sequence[int] | bool = (-2, -1), keepdim: bool
     Called as ``nuclear_norm(input, keepdim=False)`` or ``nuclear_norm(input, dim, keepdim=False)``.
     """
     name = "nuclear_norm"
+    dims: Any = tuple(dim) if isinstance(dim, Sequence) else (dim, dim)
     if isinstance(dim, bool):
-        dim, keepdim = (-2, -1), dim
+        dims, keepdim = (-2, -1), dim
     _warn_of(name, "linalg.matrix_norm")
-    dims = (dim, dim) if isinstance(dim, int) else tuple(dim)
     keep = bool(as_flag(name, "keepdim", keepdim))
     return matrix_norm_of(name, need_tensor(name, input), "nuc", dims, keep, None)
 

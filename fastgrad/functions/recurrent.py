@@ -17,7 +17,8 @@ from fastgrad.ops.call import apply
 _LSTM_STATE, _LSTM_OUTPUT, _GRU_CANDIDATE, _GRU_STATE = (
     BY_NAME[n].id for n in ("lstm_state", "lstm_output", "gru_candidate", "gru_state")
 )
-_sigmoid, _tanh = elementwise.sigmoid, elementwise.tanh
+_sigmoid: Callable[..., Any] = elementwise.sigmoid
+_tanh: Callable[..., Any] = elementwise.tanh
 
 
 @public(method=False)

@@ -113,7 +113,8 @@ FORMS: list[Callable[[Any], Any]] = [
     lambda lib: lib.ones(3, 4).resize_as(lib.ones(12)), lambda lib: lib.ones(3, 4).resize_as(lib.ones(2)),
     lambda lib: lib.ones(2).module_load(lib.zeros(2)), lambda lib: lib.ones(2).module_load(lib.zeros(3)),
     lambda lib: lib.ones(2).module_load(lib.zeros(3), assign=True), lambda lib: matrix(lib).module_load(lib.zeros(4)),
-    lambda lib: lib.ones(2).to_dense(), lambda lib: lib.ones(2).to_dense(lib.float64), lambda lib: matrix(lib).to_dense(),
+    lambda lib: lib.ones(2).to_dense(), lambda lib: lib.ones(2).to_dense(lib.float64),
+    lambda lib: matrix(lib).to_dense(),
     lambda lib: lib.ones(2).to_dense(dtype=lib.float64, masked_grad=True),
     *((lambda lib, f=f: f(lib).dim_order()) for f in (
         matrix, cube, lambda lib: lib.tensor(1.0), lambda lib: cube(lib).transpose(0, 2),
@@ -122,7 +123,8 @@ FORMS: list[Callable[[Any], Any]] = [
     *((lambda lib, p=p: lib.ones(2, 1, 3, 1, 2).permute(p).dim_order()) for p in (
         (4, 3, 2, 1, 0), (1, 0, 2, 4, 3), (2, 0, 4, 1, 3), (3, 4, 1, 2, 0))),
     lambda lib: lib.ones(2, 3)[:, None].expand(2, 4, 3).dim_order(),
-    lambda lib: lib.ones(3, 1, 1).dim_order(ambiguity_check=True), lambda lib: cube(lib).dim_order(ambiguity_check=True),
+    lambda lib: lib.ones(3, 1, 1).dim_order(ambiguity_check=True),
+    lambda lib: cube(lib).dim_order(ambiguity_check=True),
     lambda lib: cube(lib).dim_order(ambiguity_check=3), lambda lib: cube(lib).dim_order(ambiguity_check=[3]),
     *((lambda lib, s=s: lib.ones(s).dim_order(ambiguity_check=[lib.contiguous_format, lib.channels_last]))
       for s in ((2, 2, 2, 2), (1, 3, 1, 1), (2, 1, 3, 3))),
@@ -131,7 +133,8 @@ FORMS: list[Callable[[Any], Any]] = [
         lambda lib, x: x.is_set_to(x), lambda lib, x: x.is_set_to(x.view(3, 4)), lambda lib, x: x.is_set_to(x[1:]),
         lambda lib, x: x.is_set_to(x.clone()), lambda lib, x: x.is_set_to(x.t()), lambda lib, x: x.is_set_to(3),
         lambda lib, x: x.is_set_to(x.view(12)), lambda lib, x: lib.ones(0).is_set_to(lib.ones(0)),
-        lambda lib, x: x.is_same_size(x), lambda lib, x: lib.is_same_size(x, x.t()), lambda lib, x: x.is_same_size(None),
+        lambda lib, x: x.is_same_size(x), lambda lib, x: lib.is_same_size(x, x.t()),
+        lambda lib, x: x.is_same_size(None),
         lambda lib, x: lib.is_same_size(x, 3))),
 ]  # fmt: skip
 BYTES = b"abcdefgh"
@@ -170,9 +173,9 @@ def test_buffers_and_copies_share_memory_or_not():
         fg.frombuffer(b"ab", dtype=fg.uint8)
     with pytest.warns(UserWarning, match="arange"):
         fg.range(0, 2)
-    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="nonzero"):
-        warnings.simplefilter("ignore")
-        fg.range(0, 2, 0.5, dtype=fg.int64)  # PyTorch divides by it, and dies
+    assert (
+        outcome(lambda lib: lib.range(0, 2, 0.5, dtype=lib.int64), fg) is RuntimeError
+    )  # PyTorch's process dies
 
 
 FILES: list[Callable[[Any, Any], Any]] = [
@@ -181,7 +184,8 @@ FILES: list[Callable[[Any, Any], Any]] = [
     lambda lib, name: lib.from_file(name, size=-1), lambda lib, name: lib.from_file(name),
     lambda lib, name: lib.from_file(name, size=2, dtype=lib.int16), lambda lib, name: lib.from_file(name + "x", size=2),
     lambda lib, name: lib.from_file(name + "x", shared=True, size=2), lambda lib, name: lib.from_file(name, size="a"),
-    lambda lib, name: lib.from_file(name, size=2, dtype=3), lambda lib, name: lib.from_file(os.path.dirname(name), size=2),
+    lambda lib, name: lib.from_file(name, size=2, dtype=3),
+    lambda lib, name: lib.from_file(os.path.dirname(name), size=2),
 ]  # fmt: skip
 
 

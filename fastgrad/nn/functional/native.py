@@ -167,7 +167,7 @@ def convolution(
             (8, "output_padding", output_padding),
         )
     )  # fmt: skip
-    called = _CONVOLUTIONS[need_type(name, transposed, bool, "transposed", 7)][rank - 1]
+    called: Any = _CONVOLUTIONS[need_type(name, transposed, bool, "transposed", 7)][rank - 1]
     if transposed:
         return called(input, weight, bias, steps, borders, ends, groups, gaps)
     return called(input, weight, bias, steps, borders, gaps, groups)

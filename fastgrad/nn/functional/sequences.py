@@ -148,13 +148,12 @@ def _weights(name: str, params: Sequence[Any], count: int, biases: bool, project
             f"{name}(): expected {usual} tensors in 'params' for each of {count} layers and directions, but got "
             f"{len(params)}"
         )
-    groups = [params[k * each : (k + 1) * each] for k in range(count)]
-    return [
-        Weights(
-            group[0], group[1], *(group[2:4] if biases else (None, None)), group[-1] if each > usual else None
-        )
-        for group in groups
-    ]
+    found = []
+    for k in range(count):
+        group = params[k * each : (k + 1) * each]
+        of_input, of_state = group[2:4] if biases else (None, None)
+        found.append(Weights(group[0], group[1], of_input, of_state, group[-1] if each > usual else None))
+    return found
 
 
 def _check(name: str, x: Any, states: Sequence[Any], rank: int, count: int) -> None:
