@@ -19,6 +19,7 @@ if _TYPE_CHECKING:
     from fastgrad.nn import parallel as parallel
     from fastgrad.nn import utils as utils
     from fastgrad.nn.modules import *  # noqa: F403 - the names that `__getattr__` finds
+    from fastgrad.nn.parallel import DataParallel as DataParallel
 
 _FACTORY = ("device", "dtype", "memory_format")
 
@@ -58,7 +59,8 @@ def factory_kwargs(kwargs: dict[str, _Any] | None) -> dict[str, _Any]:
     return out
 
 
-_other = _getattr_of(__name__, dict.fromkeys(("attention", "grad", "init", "modules", "parallel", "utils")))
+_later: dict[str, str | None] = dict.fromkeys(("attention", "grad", "init", "modules", "parallel", "utils"))
+_other = _getattr_of(__name__, _later | {"DataParallel": "parallel"})
 
 
 def _with_layers() -> dict[str, _Any]:
@@ -70,6 +72,7 @@ def _with_layers() -> dict[str, _Any]:
     here["__all__"] = [
         *modules.__all__,
         *others,
+        "DataParallel",
         "factory_kwargs",
         "functional",
         "init",
@@ -90,4 +93,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_with_layers())
+    return sorted({*_with_layers(), "DataParallel"})

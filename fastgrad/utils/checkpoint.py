@@ -16,6 +16,7 @@ graph own the slots; for one that is gone nothing is kept.
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import warnings
 import weakref
@@ -35,9 +36,11 @@ from fastgrad.utils.replaying import autocast_now
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "noop_context_fn",
     "set_checkpoint_early_stop",
@@ -57,6 +60,36 @@ def noop_context_fn() -> tuple[
 ]:
     """Two contexts that do nothing: the default of `checkpoint`."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class CheckpointPolicy(enum.Enum):
+    """What a policy of `create_selective_checkpoint_contexts` would say of an op."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> NoReturn:
+    """Refuse: which results of ops a checkpoint keeps cannot be chosen.
+
+    Ops are compiled calls that no Python code stands in, so nobody asks a policy, and none can be left out of the
+    second run.
+
+    Raises
+    ------
+    NotImplementedError
+        Always. Make checkpoints of the parts whose results are not to be kept, and call the others outside of them.
+    """
+    raise NotImplementedError(
+        "create_selective_checkpoint_contexts(): policies of what a checkpoint keeps are not supported; call what is "
+        "to be kept outside of checkpoint(), and make checkpoints of the parts around it"
+    )
 
 
 def _metadata(tensor: Any) -> dict[str, Any]:

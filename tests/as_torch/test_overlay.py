@@ -22,8 +22,8 @@ from fastgrad.as_torch.overlay._utils import (
     _unflatten_dense_tensors,
 )
 from fastgrad.as_torch.overlay.nn.modules import utils
-from fastgrad.as_torch.overlay.nn.parallel import scatter_gather
 from fastgrad.as_torch.overlay.utils import _pytree
+from fastgrad.nn.parallel import scatter_gather
 
 MODULES = [
     importlib.import_module(found.name)

@@ -13,7 +13,6 @@ import fastgrad as fg
 
 LATER = {  # of parts of PyTorch that there are not
     "CrossMapLRN2d",
-    "DataParallel",
 }
 
 

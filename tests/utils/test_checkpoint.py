@@ -470,3 +470,20 @@ def test_a_pass_that_fails_keeps_nothing_after_the_graph_is_gone():
         y.sum().backward()
     del y
     assert live_bytes() == before
+
+
+def test_there_are_no_policies_of_what_is_kept():
+    from fastgrad.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+    with pytest.raises(NotImplementedError, match="outside of checkpoint"):
+        create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: CheckpointPolicy.MUST_SAVE)
+
+
+@pytest.mark.parity
+def test_policies_have_their_values():
+    checkpoint = pytest.importorskip("torch.utils.checkpoint")
+    from fastgrad.utils.checkpoint import CheckpointPolicy
+
+    assert {p.name: p.value for p in CheckpointPolicy} == {
+        p.name: p.value for p in checkpoint.CheckpointPolicy
+    }

@@ -229,8 +229,8 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     --------
     >>> import fastgrad as fg
     >>> fg.embedding_renorm_(fg.tensor([[3.0, 4.0], [6.0, 8.0]]), fg.tensor([1]), 5.0, 2.0)
-    tensor([[3.0000, 4.0000],
-            [3.0000, 4.0000]])
+    tensor([[3., 4.],
+            [3., 4.]])
     """
     name = "embedding_renorm_"
     table = need_tensor(name, input)

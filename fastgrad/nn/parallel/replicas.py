@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import fastgrad as fg
+from fastgrad import cuda
+from fastgrad.nn.modules.module import Module
 
 __all__ = ["DataParallel", "data_parallel"]
 
 
-class DataParallel(fg.nn.Module):
+class DataParallel(Module):
     """A module that calls another one.
 
     Parameters
@@ -31,7 +32,7 @@ class DataParallel(fg.nn.Module):
     def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
         self.dim, self.module, self.output_device = dim, module, output_device
-        count = fg.cuda.device_count()
+        count = cuda.device_count()
         self.device_ids = list(range(count)) if device_ids is None and count else list(device_ids or ())
         if len(self.device_ids) > 1:
             raise NotImplementedError(

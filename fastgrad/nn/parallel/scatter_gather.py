@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import fastgrad as fg
+from fastgrad.functions.arguments import is_tensor
+from fastgrad.functions.shape import cat
 
 __all__ = ["gather", "is_namedtuple", "scatter"]
 
@@ -29,8 +30,8 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     """
     where = "cpu" if isinstance(target_device, int) and target_device < 0 else target_device
     first = outputs[0]
-    if isinstance(first, fg.Tensor):
-        return fg.cat([output.to(where).reshape(output.shape or (1,)) for output in outputs], dim)
+    if is_tensor(first):
+        return cat([output.to(where).reshape(output.shape or (1,)) for output in outputs], dim)
     if first is None:
         return None
     if isinstance(first, dict):
@@ -49,7 +50,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
     dim : int
         Along which tensors are divided.
     """
-    if isinstance(inputs, fg.Tensor):
+    if is_tensor(inputs):
         parts = inputs.chunk(len(target_gpus), dim)
         return [part.to(where) for part, where in zip(parts, target_gpus, strict=False)]
     if isinstance(inputs, (tuple, list, dict)) and inputs:
