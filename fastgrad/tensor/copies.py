@@ -280,6 +280,7 @@ class Copies(Methods):
         RuntimeError
             If `device` is of another kind.
         """
+        need_tensor("new", self)
         where = self.device if device is None else Device(device)
         if where.type != self.device.type:
             raise RuntimeError(f"new(): expected a device of type {self.device.type}, but got {where}")
@@ -300,12 +301,14 @@ class Copies(Methods):
         assign : bool
             Take `other` itself.
         """
+        need_tensor("module_load", self)
         if not assign:
             return self.copy_(other).detach()  # type: ignore[no-any-return]
         return need_tensor("module_load", other, "other", 2).detach()  # type: ignore[no-any-return]
 
     def to_dense(self, dtype: Any = None, *, masked_grad: builtins.bool | None = None) -> Tensor:
         """The tensor itself, or in another dtype: all are dense."""
+        need_tensor("to_dense", self)
         return self if dtype is None else self.to(dtype)
 
     def new_full(

@@ -241,7 +241,8 @@ class Facts(Methods):
 
     def is_set_to(self, tensor: Any) -> builtins.bool:
         """Whether it is the same elements of the same memory, in the same order."""
-        other = need_tensor("is_set_to", tensor, "tensor")
+        need_tensor("is_set_to", self)
+        other = need_tensor("is_set_to", tensor, "tensor", 2)
         if self.numel() == 0 or other.numel() == 0:  # without memory
             return False
         place = (self.data_ptr(), rt.sizes(self), rt.steps(self), self.dtype)
