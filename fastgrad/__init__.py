@@ -186,7 +186,14 @@ _LATER |= dict.fromkeys(
 )  # fmt: skip
 _LATER |= dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.functional.sequences")
 _LATER |= dict.fromkeys(
-    ("autocast", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled"), "amp"
+    (
+        "autocast",
+        "clear_autocast_cache",
+        "get_autocast_dtype",
+        "is_autocast_cache_enabled",
+        "is_autocast_enabled",
+    ),
+    "amp",
 )
 _LATER |= dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "functions.recurrent")
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""

@@ -95,6 +95,7 @@ def clamp_(self: _Tensor, min: _Tensor | _int | _float | _complex | None = None,
     r"""Bound the elements, in place."""
 from fastgrad.functions.pointwise import clamp_max_ as clamp_max_
 from fastgrad.functions.pointwise import clamp_min_ as clamp_min_
+from fastgrad.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 def clip_(self: _Tensor, min: _Tensor | _int | _float | _complex | None = None, max: _Tensor | _int | _float | _complex | None = None) -> _Tensor:
     r"""Bound the elements, in place."""
 from fastgrad.compiler import compile as compile

@@ -193,3 +193,10 @@ def test_gradients_through_control_flow():
         fg.while_loop(lambda k: 3, lambda k: (k,), (0,))
     with pytest.raises(RuntimeError, match="tuple or list"):
         fg.while_loop(lambda k: k < 1, lambda k: (k,), fg.ones(1))
+
+
+def test_there_is_no_cache_of_autocast():
+    with fg.autocast("cpu"):
+        fg.clear_autocast_cache()
+        assert fg.is_autocast_enabled("cpu")
+    assert not fg.is_autocast_cache_enabled()

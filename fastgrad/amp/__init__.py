@@ -4,6 +4,7 @@ vanishing in float16.
 
 from fastgrad.amp.autocast_mode import (
     autocast,
+    clear_autocast_cache,
     custom_bwd,
     custom_fwd,
     get_autocast_dtype,
@@ -17,6 +18,7 @@ from fastgrad.module_names import getattr_of as _getattr_of
 __all__ = [
     "GradScaler",
     "autocast",
+    "clear_autocast_cache",
     "custom_bwd",
     "custom_fwd",
     "get_autocast_dtype",

@@ -169,6 +169,10 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
     return next((dtype for dtype, bit in kind.modes.items() if mode & bit), kind.dtype)
 
 
+def clear_autocast_cache() -> None:
+    """Nothing: parameters that were converted are not kept."""
+
+
 def is_autocast_cache_enabled() -> bool:
     """Whether parameters that were converted are kept: they are not."""
     return False
