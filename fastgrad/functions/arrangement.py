@@ -13,7 +13,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, chunk, expand, flatten, narrow, reshape, stack, unsqueeze, wrapped
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import invoke
+from fastgrad.ops.call import apply, invoke
 from fastgrad.places import get_default_device
 
 # --- at least so many dimensions -------------------------------------------------------------------------------
@@ -438,10 +438,11 @@ def _triangle(name: str, rows: Any, columns: Any, offset: Any, dtype: Any, devic
         arange(m, device="cpu")[None],
     )  # values say how many there are
     mask = column - row <= k if lower else column - row >= k
-    return mask.nonzero().t().contiguous().to(where, dtype or dtypes.int64)
+    return apply(BY_NAME["nonzero"].id, 1, 0, mask, 0).to(where, dtype or dtypes.int64)
 
 
 @public(method=False)
+@planned
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """Where the elements of the lower triangle of a matrix stand: a row of rows, a row of columns.
 
@@ -456,6 +457,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 @public(method=False)
+@planned
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Any:
     """The same of the upper triangle."""
     return _triangle("triu_indices", row, col, offset, dtype, device, False)

@@ -276,6 +276,11 @@ class Indices(NamedTuple):
     shape: tuple[int, ...]
     first: int
 
+    def within(self, x: Any) -> tuple[int, ...]:
+        """The sizes of what they take from x."""
+        sizes = rt.sizes(x)
+        return (*sizes[: self.first], *self.shape, *sizes[self.first + len(self.tensors) :])
+
 
 class Places(NamedTuple):
     """Where index tensors point to: dimensions from `first` on, one for each of the stacked `indices`."""

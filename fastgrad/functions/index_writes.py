@@ -17,13 +17,17 @@ from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.shape import expand, reshape
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import BOOL
+from fastgrad.native.contracts.integers import STACKED
+from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.contracts.status import PARTIAL_OVERLAP
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply, invoke, is_recorded
+from fastgrad.ops.index import MOST_INDICES
 
 _FILL = BY_NAME["masked_fill.copy_number"]
 _DTYPE = TENSOR.fields["dtype"][0]
+_PUT_INTO = BY_NAME["index_put_"].id
 _field = rt.field
 
 
@@ -41,9 +45,7 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     target, advanced = views(x, index)
     try:
         if advanced:
-            unplanned()  # whose memory overlaps whose is another matter at each call
-            _need_no_overlap(target, index, value)
-            _put(x, target, advanced, value)
+            _put(x, target, advanced, _beside_masks(target, index, value))
         elif is_tensor(value):
             target.copy_(leading_ones_dropped(value, target.dim()))
         else:
@@ -67,18 +69,23 @@ def leading_ones_dropped(value: Any, ndim: int) -> Any:
 
 
 def need_apart(name: str, x: Any, *others: Any) -> None:
-    """What is written shares no memory with what is read."""
+    """What is written shares no memory with what is read. Ops that write at indices see to that themselves."""
+    unplanned()  # whose memory overlaps whose is another matter at each call
     for other in others:
         if _field(other, DEVICE_FIELD) == _field(x, DEVICE_FIELD) and rt.overlap(x, other):
             raise_status(PARTIAL_OVERLAP, name)
 
 
-def _need_no_overlap(target: Any, index: Any, value: Any) -> None:
-    """What is written at indices shares no memory with values and indices; one value behind one mask may."""
+def _beside_masks(target: Any, index: Any, value: Any) -> Any:
+    """The value, where a mask says what is written: masks share no memory with that; one value behind one mask may."""
     items = [item for item in (index if isinstance(index, tuple) else (index,)) if is_tensor(item)]
-    if is_tensor(value) and not (len(items) == 1 and is_mask(items[0]) and value.numel() == 1):
-        items.append(value)
-    need_apart("index_put_", target, *items)
+    masks = [item for item in items if is_mask(item)]
+    if masks:
+        unplanned()  # how many places there are says what is in them
+        need_apart("index_put_", target, *masks)
+        if is_tensor(value) and len(items) == 1 and value.numel() == 1:
+            return value.clone()
+    return value
 
 
 def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) -> None:
@@ -93,37 +100,47 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
             )
         value = value.to(base.dtype)
     if is_recorded(base, value):
+        need_apart("index_put_", view, value, *indices.tensors)
         places = stacked(indices)
         _put_recorded(base, view, places, spread("index_put_", view, places, value))
     else:
-        write_at(view, value, 0, indices.first, indices.shape, *indices.tensors)
+        write_at(view, value, 0, indices)
+
+
+def _fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:
+    """A value that can be broadcast to a shape, without dimensions in front; raises for `name` if it does not fit."""
+    fitting = leading_ones_dropped(value, len(shape))
+    sizes = rt.sizes(fitting)
+    if len(sizes) > len(shape) or any(
+        n not in (1, m) for n, m in zip(reversed(sizes), reversed(shape), strict=False)
+    ):
+        raise RuntimeError(
+            f"{name}(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
+            f"result of shape {list(shape)}"
+        )
+    return fitting
 
 
 def spread(name: str, view: Any, places: Places, value: Any) -> Any:
     """A value for each of the places, for `name`; raises if it does not fit."""
     shape = places.within(view, places.shape)
-    try:
-        value = expand(leading_ones_dropped(value, len(shape)), shape)
-    except RuntimeError:
-        raise RuntimeError(
-            f"{name}(): shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing "
-            f"result of shape {list(shape)}"
-        ) from None
+    value = expand(_fitting(name, value, shape), shape)
     return reshape(value, places.within(view, places.indices.shape[1:])) if places.flat else value
 
 
-@planned
-def write_at(view: Any, value: Any, adds: int, first: int, shape: tuple[int, ...], *indices: Any) -> None:
+def write_at(view: Any, value: Any, adds: int, indices: Indices) -> None:
     """Write a value of its dtype to a tensor at index tensors, or add it, where nothing is recorded."""
-    places = stacked(Indices(list(indices), shape, first))
-    _write(view, places, spread("index_put_", view, places, value), adds)
+    n, shape = len(indices.tensors), indices.within(view)
+    if n > MOST_INDICES or len(shape) > MAX_DIMS:
+        places = stacked(indices)
+        _write(view, places, spread("index_put_", view, places, value), adds)
+        return
+    value = _fitting("index_put_", value, shape)
+    apply(_PUT_INTO, 2 + n, -1, view, value, *indices.tensors, indices.first, 0, adds)
 
 
 def _write(view: Any, places: Places, value: Any, adds: int = 0) -> None:
-    work = view if view.is_contiguous() else view.contiguous()
-    apply(BY_NAME["index_put_"].id, 3, -1, work, value.contiguous(), places.indices, places.first, adds)
-    if work is not view:
-        rt.copy(view, work)
+    apply(_PUT_INTO, 3, -1, view, value, places.indices, places.first, STACKED, adds)
 
 
 def _put_recorded(base: Any, view: Any, places: Places, value: Any) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
-from fastgrad.functions.creation import full, tensor
+from fastgrad.functions.creation import arange, full, tensor
 from fastgrad.functions.index import gather, where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import ValuesIndices, amax, argmax
 from fastgrad.functions.reduce import any as any_
 from fastgrad.functions.reduce import sum as sum_
-from fastgrad.functions.searching import searchsorted
+from fastgrad.functions.repetition import roll
+from fastgrad.functions.running import cummax
 from fastgrad.functions.shape import reshape, squeeze, transpose, unsqueeze, wrapped
-from fastgrad.functions.sorting import sort
+from fastgrad.functions.sorting import sort, topk
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import BOOL, FLOATS
 from fastgrad.native.contracts.records import TENSOR
@@ -29,6 +30,11 @@ def _picked(x: Any, places: Any, d: int, keep: int) -> ValuesIndices:
     if keep or not x.dim():
         return ValuesIndices(values, places)
     return ValuesIndices(squeeze(values, d), squeeze(places, d))
+
+
+def _apart(x: Any) -> Any:
+    """A tensor without its history, for what is not differentiated; itself where it has none."""
+    return x.detach() if x.requires_grad else x
 
 
 def _need_elements(name: str, x: Any, d: int) -> None:
@@ -51,17 +57,30 @@ def _counted(mask: Any, d: int) -> Any:
 
 def _ranked(x: Any, d: int, ignore_nan: bool) -> Any:
     """Where the median of each row stands: the lower of two, and NaN where there is one that counts."""
-    order = sort(x.detach(), d, stable=True).indices
+    order = sort(_apart(x), d, stable=True).indices
     length = x.shape[d] if x.dim() else 1
     sizes = [1 if k == d else n for k, n in enumerate(x.shape)]
     middle = full(sizes, (length - 1) // 2, dtype=order.dtype, device=x.device)
     if _field(x, _DTYPE) in FLOATS:
-        nan = x.detach().isnan()
+        nan = _apart(x).isnan()
         if ignore_nan:
             middle = ((length - _counted(nan, d)) - 1).clamp(min=0).div(2, rounding_mode="floor")
         else:
             middle = where(any_(nan, d, True), length - 1, middle)
     return gather(order, d, middle) if x.dim() else order
+
+
+def _lower_middle(x: Any, ignore_nan: bool) -> Any:
+    """The median of a vector, for which only its lower half is sorted. NaN comes behind all numbers."""
+    length = x.shape[0]
+    lower = topk(x, (length - 1) // 2 + 1, 0, False).values
+    if _field(x, _DTYPE) not in FLOATS:
+        return lower[-1].clone()
+    nan = x.isnan()
+    if ignore_nan:
+        middle = (length - _counted(nan, 0) - 1).clamp(min=0).div(2, rounding_mode="floor")
+        return reshape(gather(lower, 0, middle), ())
+    return where(any_(nan), float("nan"), lower[-1])
 
 
 def _median(name: str, input: Any, dim: Any, keepdim: Any, ignore_nan: bool) -> Any:
@@ -81,15 +100,15 @@ def _median_of_all(x: Any, ignore_nan: bool) -> Any:
         value: Any = float("nan") if _field(x, _DTYPE) in FLOATS else -(1 << 8 * x.dtype.itemsize - 1)
         return full((), value if x.dtype.is_floating_point or x.dtype.itemsize > 1 else 0, dtype=x.dtype)
     flat = reshape(x, -1)
-    found = gather(flat, 0, _ranked(flat, 0, ignore_nan))
+    value = _lower_middle(_apart(flat), ignore_nan)
     if not x.requires_grad:
-        return reshape(found, ())
-    value = found.detach()
+        return value
     same = (flat == value) | (flat.isnan() & value.isnan())
     return amax(where(same, flat, float("-inf")), 0)
 
 
 @public()
+@planned
 def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The median of all elements, or along a dimension with where it stands; of two the lower one.
 
@@ -120,6 +139,7 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @public()
+@planned
 def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """The median of what is not NaN. See `median`.
 
@@ -170,7 +190,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     _need_elements("kthvalue", x, d)
     if not 1 <= count <= (x.shape[d] if x.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
-    order = sort(x.detach(), d, stable=True).indices
+    order = sort(_apart(x), d, stable=True).indices
     return _picked(x, order.narrow(d, count - 1, 1) if x.dim() else order, d, keep)
 
 
@@ -206,12 +226,14 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     _need_elements("mode", x, d)
     if not x.dim():
         return _picked(x, full((), 0, device=x.device).long(), d, keep)
-    rows = transpose(x.detach(), d, -1).contiguous()
-    ordered, order = sort(rows, -1, stable=True)
-    behind = searchsorted(ordered, ordered, right=True)
-    lengths = behind - searchsorted(ordered, ordered)
-    best = argmax(lengths, -1, True)
-    last = gather(order, -1, gather(behind, -1, best) - 1)
+    ordered, order = sort(transpose(_apart(x), d, -1), -1, stable=True)
+    # What stands behind k elements that equal it, the most of all, is the last one of the longest run of equal ones.
+    before, places = roll(ordered, 1, -1), arange(x.shape[d], device=x.device)
+    same = ordered == before
+    if _field(x, _DTYPE) in FLOATS:
+        same = same | before.isnan()
+    begins = cummax(where(same, 0, places), -1).values
+    last = gather(order, -1, argmax(places - begins, -1, True))
     return _picked(x, transpose(last, d, -1), d, keep)
 
 

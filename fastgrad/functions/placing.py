@@ -87,18 +87,11 @@ def _out_of_range(name: str, op: str, x: Any, error: Exception) -> BaseException
 
 def _written(name: str, op: str, x: Any, d: int, index: Any, source: Any, form: int) -> Any:
     """The same in place."""
-    need_apart(name, x, index, source)
-    fresh = is_recorded(x, source) or _field(x, _DTYPE) in HALVES or not x.is_contiguous() or not x.dim()
-    if fresh or form != FROM_FRONT:
+    if is_recorded(x, source) or _field(x, _DTYPE) in HALVES or not x.dim() or form != FROM_FRONT:
+        need_apart(name, x, index, source)
         return write_over(_ASSIGN, x, _placed(name, op, x, d, index, source, form))
-    if int(_field(index, _NUMEL)) and bool((index < 0).any()):
-        wrong = IndexError(f"{name}(): index {int(index.min())} is out of bounds for dimension {d}")
-        raise _out_of_range(name, op, x, wrong)
-    where_to = apply(_UNSQUEEZE, 1, 0, index if index.dim() else reshape(index, 1), 0)
     try:
-        return apply(
-            _PUT_INTO, 3, -1, x, source.contiguous(), where_to.contiguous(), d, int(op == "index_add")
-        )
+        return apply(_PUT_INTO, 3, -1, x, source, index, d, form, int(op == "index_add"))
     except (RuntimeError, IndexError) as error:
         raise _out_of_range(name, op, x, error) from error.__cause__
 
@@ -345,17 +338,19 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @public(package=False)
+@planned
 def index_put_(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """`index_put` in place."""
     others = [t for t in (*(indices if isinstance(indices, (tuple, list)) else ()), values) if is_tensor(t)]
-    need_apart("index_put_", need_tensor("index_put_", input), *others)
     adds = as_flag("index_put_", "accumulate", accumulate)
-    recorded = is_recorded(input, need_tensor("index_put_", values, "values", 3))
+    recorded = is_recorded(need_tensor("index_put_", input), need_tensor("index_put_", values, "values", 3))
+    if recorded or (adds and _field(input, _DTYPE) in HALVES) or any(map(is_mask, others)):
+        need_apart("index_put_", input, *others)
     if recorded or (adds and _field(input, _DTYPE) in HALVES):
         return write_over(_ASSIGN, input, _put("index_put_", input, indices, values, accumulate))
     try:
         view, found, adds = _target("index_put_", input, indices, values, accumulate)
-        write_at(view, values, adds, found.first, found.shape, *found.tensors)
+        write_at(view, values, adds, found)
     except (RuntimeError, IndexError) as error:
         raise renamed(error, "index_put_") from error.__cause__
     return input

@@ -8,6 +8,7 @@ import itertools
 import struct
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -35,8 +36,9 @@ HEAD = 3  # of the arguments of a recorded call: the op, the number of operands,
 IN_PLACE = -1
 MOST_WORDS, MOST_VALUES = 92, 60  # of a step, of all steps: what there is room for, less the outputs of one
 _NUMBERS = {int: A_NUMBER, float: A_NUMBER + 1, bool: A_NUMBER + 2}
-_NO_STEPS = (None, None)
-_NO_PLAN = (None, None, None)
+_NO_STEPS = (None, None, None)
+_NO_PLAN = (None, None, None, None)
+_CONSTANTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # by their identities
 
 unplanned = rt.unplanned
 """Say that a call does something that a plan would not do again."""
@@ -73,11 +75,22 @@ def planned(function: Function) -> Function:
 copyreg.pickle(Planned, lambda function: function.__qualname__)  # type: ignore[arg-type, attr-defined, misc]
 
 
-Made = tuple[bytes | None, Any, tuple[str, ...] | None]
+def constant(tensor: Any) -> Any:
+    """A tensor that is kept and never changes: what is planned may give it to ops. It is no argument, and no result."""
+    _CONSTANTS[id(tensor)] = tensor
+    return tensor
+
+
+def constants() -> list[Any]:
+    """The tensors that are kept so."""
+    return list(_CONSTANTS.values())
+
+
+Made = tuple[bytes | None, Any, tuple[str, ...] | None, tuple[Any, ...] | None]
 
 
 def _planned(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> Made:
-    """The steps of a plan, what makes its result if that is a named tuple, and the texts of its warnings.
+    """The steps of a plan, what makes its result if that is a named tuple, the texts of its warnings, its constants.
 
     Nothing where the calls are no plan: a plan warns before it runs steps.
     """
@@ -85,16 +98,30 @@ def _planned(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> Made:
     rest = calls[2 * len(texts) :]
     if any(type(call) is str for call in rest[::2]):
         return _NO_PLAN
-    return *_steps(tensors, rest, result), texts or None
+    steps, make, constants = _steps(tensors, rest, result)
+    return steps, make, texts or None, constants or None
 
 
-def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[bytes | None, Any]:
-    """The steps of a plan and, for a named tuple, what makes it; nothing if the calls are no plan."""
-    places: dict[int, int] = {}
-    for k, t in enumerate(tensors):
-        places.setdefault(id(t), k)
-    n_values, words = len(tensors), []
+def _constants(tensors: Sequence[Any], pairs: Sequence[Any]) -> tuple[Any, ...]:
+    """The constants among the operands of calls."""
+    given = {id(t) for t in tensors}
+    operands = (o for arguments, _ in pairs for o in arguments[HEAD : HEAD + arguments[1]])
+    found = {
+        id(o): o for o in operands if o is not None and id(o) not in given and _CONSTANTS.get(id(o)) is o
+    }
+    return tuple(found.values())
+
+
+def _steps(
+    tensors: Sequence[Any], calls: Sequence[Any], result: Any
+) -> tuple[bytes | None, Any, tuple[Any, ...] | None]:
+    """The steps of a plan, for a named tuple what makes it, and constants; nothing if the calls are no plan."""
     pairs = list(zip(calls[::2], calls[1::2], strict=True))
+    constants = _constants(tensors, pairs)
+    places: dict[int, int] = {}
+    for k, t in enumerate((*tensors, *constants)):
+        places.setdefault(id(t), k)
+    n_values, words = len(tensors) + len(constants), []
     for k, (arguments, answer) in enumerate(pairs, 1):
         op, n, n_outs = arguments[:HEAD]
         operands, integers = arguments[HEAD : HEAD + n], arguments[HEAD + n :]
@@ -107,7 +134,9 @@ def _steps(tensors: Sequence[Any], calls: Sequence[Any], result: Any) -> tuple[b
         for t in made:
             places[id(t)] = n_values
             n_values += 1
-    return _with_result(len(pairs), words, result, places) if n_values <= MOST_VALUES else _NO_STEPS
+    if n_values > MOST_VALUES:
+        return _NO_STEPS
+    return *_with_result(len(pairs), words, result, places), constants
 
 
 def _operand(o: Any, places: dict[int, int]) -> tuple[int, int] | None:
@@ -133,9 +162,9 @@ def _with_result(
     kind = A_TENSOR_RESULT if is_tensor else A_NAMED_RESULT if make else A_TUPLE_RESULT
     items = (result,) if is_tensor else result
     if not is_tensor and type(result) is not tuple and make is None:
-        return _NO_STEPS
+        return None, None
     if not all(isinstance(t, TensorBase) and id(t) in places for t in items):
-        return _NO_STEPS
+        return None, None
     words = [n_steps, len(items), kind, *(places[id(t)] for t in items), *steps]
     return struct.pack(f"<{len(words)}q", *words), make
 

@@ -9,8 +9,8 @@ from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, as_truth, is_number, is_tensor, need_tensor
 from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.creation import full
-from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
+from fastgrad.functions.elementwise import number_for
 from fastgrad.functions.index_writes import need_apart
 from fastgrad.functions.placing import need_source, need_vector
 from fastgrad.functions.plans import planned
@@ -43,8 +43,7 @@ def _spread(name: str, input: Any, index: Any, value: Any) -> Any:
     """A number as a source of the sizes of the index."""
     if not is_number(value) or is_tensor(value):
         raise TypeError(f"{name}(): argument 'value' must be Number, not {type(value).__name__}")
-    number = fill_value(name, value, input)
-    filling = full((), number, dtype=input.dtype, device=input.device)
+    filling = full((), number_for(name, value, input), dtype=input.dtype, device=input.device)
     return expand(filling, tuple(rt.sizes(index)))
 
 
@@ -82,8 +81,8 @@ def _scatter(name: str, x: Any, src: Any, d: int, index: Any, number: bool, how:
 
 def _into(name: str, x: Any, src: Any, d: int, index: Any, number: bool, how: str) -> Any:
     """The same in place."""
-    need_apart(name, x, src, index)
     if is_recorded(x, src) or _field(x, _DTYPE) in HALVES:
+        need_apart(name, x, src, index)
         return write_over(BY_NAME["assign"], x, _scatter(name, x, src, d, index, number, how))
     try:
         return apply(_INTO[how], 3, -1, x, src, index, d)
@@ -132,6 +131,7 @@ def scatter(
 
 
 @public(package=False)
+@planned
 def scatter_(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Any:
@@ -152,6 +152,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 @public(package=False)
+@planned
 def scatter_add_(input: Any, dim: int, index: Any, src: Any) -> Any:
     """`scatter_add` in place."""
     need_tensor("scatter_add_", src, "src", 4)

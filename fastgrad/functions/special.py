@@ -133,5 +133,13 @@ def equal(input: Any, other: Any) -> bool:
     >>> fg.equal(fg.tensor([1, 2]), fg.tensor([1, 2]))
     True
     """
-    a, b = need_tensor("equal", input).detach(), need_tensor("equal", other, "other").detach()
-    return tuple(a.shape) == tuple(b.shape) and bool((a == b).all())
+    found = _equality(input, other)
+    return found is not None and bool(found)
+
+
+@planned
+def _equality(a: Any, b: Any) -> Any:
+    """Whether all elements are equal, as a tensor; None for other sizes."""
+    need_tensor("equal", a)
+    need_tensor("equal", b, "other")
+    return invoke(BY_NAME["eq"], (a, b)).all() if a.shape == b.shape else None

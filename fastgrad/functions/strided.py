@@ -9,7 +9,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions.arguments import LIMIT, as_index, as_sequence, need_sizes, need_tensor
 from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
-from fastgrad.functions.creation import allocate, device_code, dtype_code, finish
+from fastgrad.functions.creation import created, device_code, dtype_code, finish
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import (
@@ -28,6 +28,7 @@ from fastgrad.functions.shape import (
 )
 from fastgrad.functions.shape import view as view_of_sizes
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.integers import UNSET
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
@@ -207,7 +208,17 @@ def _need_convertible(input: Any, own: dtypes.dtype, wanted: dtypes.dtype) -> No
 # --- new tensors with strides ----------------------------------------------------------------------------------
 
 
+def _without_gaps(sizes: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """The strides of dimensions that follow each other in memory in an order, the outermost first."""
+    strides, step = [0] * len(sizes), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(sizes[d], 1)
+    return tuple(strides)
+
+
 @public(method=False)
+@planned
 def empty_strided(
     size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
@@ -221,7 +232,21 @@ def empty_strided(
     """
     sizes, strides = _layout("empty_strided", size, stride)
     length = 0 if 0 in sizes else 1 + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
-    memory = allocate("empty_strided", dtype_code(dtype), (min(length, LIMIT - 1),), device_code(device))
+    sizes_in_memory = (
+        sizes if strides == _without_gaps(sizes, range(len(sizes))) else (min(length, LIMIT - 1),)
+    )
+    memory = created(
+        "empty_strided",
+        BY_NAME["filled"].id,
+        dtype_code(dtype),
+        sizes_in_memory,
+        device_code(device),
+        UNSET,
+        0,
+        0,
+    )
+    if sizes_in_memory is sizes:
+        return finish(memory, requires_grad)
     return finish(as_strided(memory, sizes, strides).detach(), requires_grad)
 
 
@@ -244,11 +269,9 @@ def empty_permuted(
             f"empty_permuted(): expected physical_layout to hold each of {len(sizes)} dimensions once, but got "
             f"{list(order)}"
         )
-    strides, step = [0] * len(sizes), 1
-    for d in reversed(order):
-        strides[d] = step
-        step *= max(sizes[d], 1)
-    return empty_strided(sizes, strides, dtype=dtype, device=device, requires_grad=requires_grad)
+    return empty_strided(
+        sizes, _without_gaps(sizes, order), dtype=dtype, device=device, requires_grad=requires_grad
+    )
 
 
 @public(package=False)

@@ -101,9 +101,10 @@ _indexing("index", "index_backward", ("IndexBackward0", "IndexPutBackward0"), "i
 _indexing("index.select", "index.add", ("IndexSelectBackward0", "IndexAddBackward0"), "index").also_saves(
     "x", "x"
 )
+_MORE = tuple(f"indices{k}" for k in range(1, MOST_INDICES))
 Op(
-    "index_put_", STRUCTURED, ("x", "v", "indices"), integers.INDEX_SET.names, kernel=INDEX_PUT,
-    forward=SHAPE_INDEX_PUT, edges=2, saved_as="self values indices",
+    "index_put_", STRUCTURED, ("x", "v", "indices", *(f"{name}?" for name in _MORE)), integers.INDEX_ONTO.names,
+    kernel=INDEX_PUT, forward=SHAPE_INDEX_PUT, edges=2, saved_as=" ".join(("self values indices", *_MORE)),
 )  # fmt: skip
 # A copy of x with a source written at indices, of which the last stays where several are one place, or added to it.
 # Indices of one dimension, or stacked ones of several.

@@ -100,6 +100,23 @@ ERF_INVERSE_FARTHEST = polynomial(
     -0.0046934890312003204, -0.003061069199459769, 0.011133997716745888, -0.020145348317112045,
     0.02854722823362639, -0.02850538938406907, 0.03487887282283212, -0.08732268429794829, 0.0988992186849618,
 )  # fmt: skip
+# The same for numbers that float32 can tell from 1, and in s - 5 from 4 up to where the last float64 below 1 is.
+ERF_INVERSE_NEAR_32 = polynomial(
+    1.6536545624577954, 0.24015817882010834, -0.0060336693822977926, -0.0007406917935592543, 0.00018673269840487348,
+    -1.3891705875839448e-05, -1.364967397728375e-06, 4.268834275933717e-07, -2.9127240403130303e-08,
+    -4.742346438789158e-09, 1.0516732425375154e-09, 5.3014988054687185e-12, -1.3091637662748229e-11,
+)  # fmt: skip
+ERF_INVERSE_MIDDLE_32 = polynomial(
+    3.0838855956735904, 1.005258703658186, 0.005371909162702321, -0.003744815220831046, 0.002480368342285591,
+    -0.001729412187226527, 0.0009976690194057236, -0.0002591725500746999, -5.082279367619747e-05,
+)  # fmt: skip
+ERF_INVERSE_LAST = polynomial(
+    4.849906401408584, 1.010300464864546, -0.0001387193183512418, -0.00021503011985092718, 7.599527733703156e-05,
+    -1.96817704230847e-05, 4.526060203501012e-06, -9.930308609008587e-07, 2.290139934048781e-07,
+    -6.755209246359655e-08, 2.9128859833201227e-08, -1.5261389954132374e-08, 7.63773772526892e-09,
+    -3.465984233106198e-09, 1.4944048545156888e-09, -4.398162750563202e-10, -2.3869915681554697e-11,
+    4.3217494276294624e-11,
+)  # fmt: skip
 # log(gamma(2 + s)) / s for |s| <= 1/2.
 LGAMMA_SLOPE = polynomial(
     0.42278433509846713, 0.32246703342411326, -0.0673523010531956, 0.02058080842777719, -0.007385551028938747,
@@ -242,8 +259,20 @@ def erf_inverse_by(y, q):
     return m.where(q == c(0), m.copysign(c(INF), y), x)
 
 
+def for_precision(short, long):
+    """`short` in float32, where 1 + 1e-10 is 1, else `long`: compilers know which, and compute no other."""
+    return m.where(c(1) + c(1e-10) == c(1), short, long)
+
+
 def erf_inverse(y):
-    return erf_inverse_by(y, c(1) - m.abs(y))
+    """As `erf_inverse_by`; what differs from 1 by a rounding at least needs less of it."""
+    q = c(1) - m.abs(y)
+    w = -m.log(q * (c(2) - q))
+    s = m.sqrt(w)
+    last = m.where(s < c(4), ERF_INVERSE_MIDDLE(s - c(3.25)), ERF_INVERSE_LAST(s - c(5)))
+    ratio = for_precision(ERF_INVERSE_MIDDLE_32(s - c(3.25)), last)
+    near = for_precision(ERF_INVERSE_NEAR_32(w - c(3.125)), ERF_INVERSE_NEAR(w - c(3.125)))
+    return m.where(q == c(0), m.copysign(c(INF), y), y * m.where(w < c(6.25), near, ratio))
 
 
 def ndtri(p):

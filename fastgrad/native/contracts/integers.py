@@ -114,7 +114,6 @@ SORTED = Integers("sorted", "dim", "k", "largest")
 INDEXED = Integers("indexed", "first", "form")
 STACKED, FROM_FRONT = 1, 2
 """Bits of the form of index tensors: one tensor holds all, no index counts from the end."""
-INDEX_SET = Integers("index_set", "first", "accumulate")
 INDEX_ONTO = Integers("index_onto", "first", "form", "accumulate")
 ONE_NUMBER = Integers("one_number", "bits")
 LOSS = Integers("loss", "mean")  # then the dimensions
@@ -144,6 +143,6 @@ PLACES = Integers("places", "by_rows")
 INTEGERS = (
     ALONG, AT_OFFSET, TRANSPOSED, PERMUTED, REVERSED, SLICED, SELECTED, UNFOLDED, NARROWED, DIAGONAL, LISTED,
     AS_DTYPE, REDUCED,
-    SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_SET, INDEX_ONTO, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION,
+    SPREAD, REDUCED_AGAIN, OF_ROWS, SORTED, INDEXED, INDEX_ONTO, ONE_NUMBER, LOSS, CLASS_LOSS, ATTENTION,
     GEOMETRY, WINDOWS, IMAGES, PADDED, CROPPED, GROUPS, EXTENTS, CREATED, PLACES,
 )  # fmt: skip

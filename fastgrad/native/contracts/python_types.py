@@ -63,7 +63,7 @@ PLANNED_OBJECT = Record(
 )
 """A function with plans, see Note [Plans] in `native.python.plans`. `plans`: tuples, by the `hashes` of their keys;
 `seen`: the hashes of keys that came once."""
-PLAN_KEY, PLAN_STEPS, PLAN_RESULT, PLAN_WARNINGS, PLAN_NAMES = range(5)
+PLAN_KEY, PLAN_STEPS, PLAN_RESULT, PLAN_WARNINGS, PLAN_CONSTANTS, PLAN_NAMES = range(6)
 """What a plan holds: bytes with the words of its key, bytes with its steps, the class of its result, the texts of its
 warnings or None; and what its key tells apart by identity."""
 

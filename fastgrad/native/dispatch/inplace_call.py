@@ -37,19 +37,35 @@ from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.profiles import begin_call, end_call
 from fastgrad.native.memory.references import drop, drop_node
 from fastgrad.native.shapes import run_forward
-from fastgrad.native.tensors.overlap import PARTLY, overlap, overlaps_itself
+from fastgrad.native.tensors.overlap import DISJOINT, PARTLY, overlap, overlaps_itself
 from fastgrad.native.tensors.tensors import on_one_device, own_memory
 
 # --- in place --------------------------------------------------------------------------------------------------
 
 
+@native
+def check_apart(n, ins):
+    """Whether what is read shares no memory with the first input. OK or a failure."""
+    for k in range(1, n):
+        if (
+            ins[k] != 0
+            and tensor(ins[k]).storage == tensor(ins[0]).storage
+            and overlap(ins[0], ins[k]) != DISJOINT
+        ):
+            return fail(PARTIAL_OVERLAP)
+    return OK
+
+
 @native_inline
 def check_memory(info, n, ins):
-    """Whether what an elementwise op reads may share memory with its first input, which it writes. OK or a failure.
+    """Whether what an op reads may share memory with its first input, which it writes. OK or a failure.
 
-    A tensor that gives the value to fill with is read like a number, and the mask says only where.
+    A tensor that gives the value to fill with is read like a number, and the mask says only where. An elementwise op
+    may read what it writes; one that writes at indices may not.
     """
-    if info.kind == STRUCTURED or info.flags & FILLS:
+    if info.kind == STRUCTURED:
+        return check_apart(n, ins)
+    if info.flags & FILLS:
         return OK
     first = n - 1 if info.flags & MASK_LAST else 1
     if first == 1 and overlaps_itself(ins[0]):

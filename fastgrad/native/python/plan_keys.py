@@ -159,20 +159,50 @@ def put_item(c, o):
     return True
 
 
+@native_inline
+def is_sequence(kind):
+    """Whether a class is that of lists, tuples or sizes."""
+    return kind == list_type() or kind == tuple_type() or kind == runtime().size_type
+
+
+@native_inline
+def put_head(c, o, kind):
+    """Add what a sequence is before its items; how many there are."""
+    n = py_list_size(o) if kind == list_type() else py_tuple_size(o)
+    put(c, _SEQUENCE | n << 8)
+    put(c, kind)
+    return n
+
+
+@native_inline
+def item_of(o, kind, k):
+    """An item of a sequence, borrowed."""
+    return py_list_item(o, k) if kind == list_type() else py_tuple_item(o, k)
+
+
+@native_once
+def put_inner(c, o):
+    """Add a sequence in a sequence. False if a key cannot hold its items, further sequences among them."""
+    kind = type_of(o)
+    n = put_head(c, o, kind)
+    for k in range(n):
+        if not put_item(c, item_of(o, kind, k)):
+            return False
+    return True
+
+
 @native
 def put_argument(c, o):
     """Add an argument. False if a key cannot hold it."""
     if o == none() or type_of(o) == runtime().tensor_type:
         return put_item(c, o)
     kind = type_of(o)
-    is_list = kind == list_type()
-    if not is_list and kind != tuple_type() and kind != runtime().size_type:
+    if not is_sequence(kind):
         return put_item(c, o)
-    n = py_list_size(o) if is_list else py_tuple_size(o)
-    put(c, _SEQUENCE | n << 8)
-    put(c, kind)
+    n = put_head(c, o, kind)
     for k in range(n):
-        if not put_item(c, py_list_item(o, k) if is_list else py_tuple_item(o, k)):
+        item = item_of(o, kind, k)
+        if not (put_inner(c, item) if is_sequence(type_of(item)) else put_item(c, item)):
             return False
     return True
 

@@ -8,11 +8,15 @@ become a *plan*: steps, each an op, operands (arguments, results of earlier step
 the steps run as they are, and no Python does. What a function warns its caller of, before it calls an op, belongs to
 the plan, too (`functions.plans.warn`).
 
+A tensor that the function keeps and nobody changes, a table that follows from sizes, is a constant of the plan
+(`functions.plans.constant`).
+
 There is no plan where a key cannot hold an argument, where an operand or the result is neither an argument nor a
-result of a recorded call, where a kernel ran besides, or where something follows what is done in place and could not
-be done again; `unplanned` says that a call did something else that matters: it read a value, set a generator. A step
-that draws random numbers takes them when it runs. What fails by its plan is done again in Python, which raises. In
-debug mode each second call that has a plan goes the long way, and its steps are compared with those of the plan.
+result of a recorded call nor a constant, where a kernel ran besides, or where something follows what is done in place
+and could not be done again; `unplanned` says that a call did something else that matters: it read a value, set a
+generator. A step that draws random numbers takes them when it runs. What fails by its plan is done again in Python,
+which raises. In debug mode each second call that has a plan goes the long way, and its steps are compared with those
+of the plan.
 
 Nothing is learned of a recorded call during which another thread came to the runtime, or a hook or a destructor gave an
 argument other sizes: what it called may belong to another key. The collector rests meanwhile, as what destructors call
@@ -77,6 +81,7 @@ from fastgrad.native.contracts.python_types import (
     N_PLANS,
     NO_OPERAND,
     NO_RESULT,
+    PLAN_CONSTANTS,
     PLAN_KEY,
     PLAN_NAMES,
     PLAN_RESULT,
@@ -92,7 +97,7 @@ from fastgrad.native.memory.profiles import begin_event, end_event, note_stack
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.objects.collector import free_object
 from fastgrad.native.objects.failures import tuple_of_arguments
-from fastgrad.native.objects.handles import wrap
+from fastgrad.native.objects.handles import object_handle, wrap
 from fastgrad.native.python.apply import IN_PLACE, call_frame
 from fastgrad.native.python.plan_keys import lies_as_before, make_key
 from fastgrad.native.python.recorder import MODES
@@ -102,7 +107,7 @@ PLACES = 4  # at which a plan may stand
 _WITHOUT_OFFSET = (1 << 63) - 1  # of the number of arguments: without the flag of CPython's protocol
 UNKNOWN = 1  # in place of an object: nothing is known of the call yet, or the plan failed
 MOST_VALUES = 64
-"""Tensors of a plan, at most: arguments, and what its steps make."""
+"""Tensors of a plan, at most: arguments, constants, and what its steps make."""
 
 call_room = stack_scratch(PLANNED_CALL.words)
 value_room = stack_scratch(MOST_VALUES)
@@ -178,13 +183,13 @@ def came_before(x, c):
 def new_plan(c, names, made):
     """A plan of a key, what Python made of the recorded calls, and what the key tells apart by identity; or zero."""
     key = py_bytes_new(address_of(c.key), c.n_words * 8)
-    plan = py_tuple_new(5) if key != 0 else 0
+    plan = py_tuple_new(PLAN_NAMES + 1) if key != 0 else 0
     if plan == 0:
         if key != 0:
             py_decref(key)
         return 0
     py_tuple_set(plan, PLAN_KEY, key)
-    for k in range(3):
+    for k in range(PLAN_NAMES - PLAN_STEPS):
         item = py_tuple_item(made, k)
         py_incref(item)
         py_tuple_set(plan, PLAN_STEPS + k, item)
@@ -390,6 +395,12 @@ def call_by_plan(c, plan, steps):
     for k in range(n_values):  # hooks and other threads may give their objects other records
         values[k] = c.handles[k]
         retain(values[k])
+    constants = py_tuple_item(plan, PLAN_CONSTANTS)
+    if constants != none():
+        for k in range(py_tuple_size(constants)):
+            values[n_values] = object_handle(py_tuple_item(constants, k))
+            retain(values[n_values])
+            n_values += 1
     at = steps + words_of(head) * 8
     results = words(at)
     at += head.n_results * 8

@@ -18,7 +18,6 @@ from fastgrad.native.base.intrinsics import (
     words_of,
 )
 from fastgrad.native.contracts.element_types import INT32, INT64
-from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.integers import STACKED
 from fastgrad.native.contracts.limits import FRAME_DIMS, MAX_DIMS
 from fastgrad.native.contracts.ops import VIEW_SQUEEZE
@@ -398,13 +397,9 @@ def put(kernel, x, values, n, indices, first, form, accumulate):
 
 
 @native
-def index(op, n, ins, first, form):
-    """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
-    x = ins[0]
+def indexed_sizes(x, n, indices, first, form, sizes):
+    """The sizes of ``x[..., i, j, ...]`` with index tensors over dimensions from `first` on; how many, or a failure."""
     tx = tensor(x)
-    indices = advance(ins, 1)
-    n = present(n - 1, indices)
-    sizes = words(stack_small())
     common = words(stack_small())
     between = index_sizes(n, indices, form, common)
     if failed(between):
@@ -421,7 +416,22 @@ def index(op, n, ins, first, form):
         sizes[first + d] = common[d]
     for d in range(first + between, rank):
         sizes[d] = tx.shape[d - rank + tx.ndim]
-    places = joined(n, indices, between, common)
+    return rank
+
+
+@native
+def index(op, n, ins, first, form):
+    """``x[..., i, j, ...]`` with index tensors i, j over neighbouring dimensions from `first` on."""
+    x = ins[0]
+    tx = tensor(x)
+    indices = advance(ins, 1)
+    n = present(n - 1, indices)
+    sizes = words(stack_small())
+    rank = indexed_sizes(x, n, indices, first, form, sizes)
+    if failed(rank):
+        return rank
+    count = tensor(indices[0]).shape[0] if form & STACKED else n
+    places = joined(n, indices, rank - tx.ndim + count, advance(sizes, first))
     if failed(places):
         return places
     out = contiguous(x)
@@ -444,14 +454,41 @@ def present(n, operands):
 
 
 @native
-def index_put(op, n, ins, first, accumulate):
-    """Write `ins[1]` at the stacked indices `ins[2]` of contiguous `ins[0]`, in place; adds if `accumulate`."""
+def values_for(x, values, n, indices, first, form):
+    """Values as many as there are places, contiguous: those for stacked indices as they are, others broadcast."""
+    if form & STACKED:
+        return contiguous(values)
+    sizes = words(stack_small())
+    rank = indexed_sizes(x, n, indices, first, form, sizes)
+    if failed(rank):
+        return rank
+    wide = view_expand(values, rank, sizes)
+    if failed(wide):
+        return wide
+    out = contiguous(wide)
+    drop(wide)
+    return out
+
+
+@native
+def index_put(op, n, ins, first, form, accumulate):
+    """Write `ins[1]` at index tensors of `ins[0]`, in place: the last write to a place stays. Adds if `accumulate`."""
     x = ins[0]
-    tx = tensor(x)
-    tv = tensor(ins[1])
-    if not tx.flags & CONTIGUOUS or not tv.flags & CONTIGUOUS or tv.dtype != tx.dtype:
-        return fail(INTERNAL, tv.numel, tx.numel)
-    status = put(op_record(op).kernel, x, ins[1], 1, advance(ins, 2), first, STACKED, accumulate)
+    if tensor(ins[1]).dtype != tensor(x).dtype:
+        return fail(SOURCE_DTYPE, tensor(ins[1]).dtype)
+    indices = advance(ins, 2)
+    count = present(n - 2, indices)
+    values = values_for(x, ins[1], count, indices, first, form)
+    if failed(values):
+        return values
+    work = contiguous(x)
+    status = work
+    if not failed(work):
+        status = put(op_record(op).kernel, work, values, count, indices, first, form, accumulate)
+        if not failed(status) and work != x:
+            status = copy_into(x, work)
+        drop(work)
+    drop(values)
     if failed(status):
         return status
     bump_version(x)

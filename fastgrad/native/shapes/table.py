@@ -279,8 +279,8 @@ def run_part(op, kind, n, ins, n_attrs, attrs, outs):
         of = integers.indexed(attrs)
         out = index(op, n, ins, of.first, of.form)
     elif kind == SHAPE_INDEX_PUT:
-        put = integers.index_set(attrs)
-        out = index_put(op, n, ins, put.first, put.accumulate)
+        put = integers.index_onto(attrs)
+        out = index_put(op, n, ins, put.first, put.form, put.accumulate)
     elif kind == SHAPE_INDEX_ONTO:
         onto = integers.index_onto(attrs)
         out = index_onto(op, n, ins, onto.first, onto.form, onto.accumulate)

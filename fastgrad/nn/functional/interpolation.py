@@ -6,6 +6,7 @@ aliasing, add up elements that a table names, times their weights: see `ops.resa
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from fastgrad import dtypes
+from fastgrad.autograd.modes import inference_mode
 from fastgrad.functions.arguments import as_float, as_index, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.index import index_select
 from fastgrad.functions.memory_format import channels_last, channels_last_3d
-from fastgrad.functions.plans import planned, warn
+from fastgrad.functions.plans import constant, planned, warn
 from fastgrad.functions.shape import movedim
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import HALVES
@@ -194,9 +196,16 @@ def _nearest(x: Any, sizes: tuple[int, ...], scales: tuple[float | None, ...], e
             apart += [old, 1]
             spread += [old, n // old]
         return x.reshape(apart).expand(spread).reshape(*x.shape[:2], *sizes)
-    for k, p in enumerate(places):
-        x = index_select(x, k + 2, tensor(p, device=x.device))
+    for k, plan in enumerate(zip(shape, sizes, scales, strict=True)):
+        x = index_select(x, k + 2, _nearest_tensor(*plan, exact, x.device))
     return x
+
+
+@functools.lru_cache(maxsize=64)
+def _nearest_tensor(old: int, new: int, scale: float | None, exact: bool, device: Any) -> Any:
+    """The places as a tensor, which stays as it is."""
+    with inference_mode(False):
+        return constant(tensor(_nearest_places(old, new, scale, exact), device=device))
 
 
 @remembered
@@ -317,16 +326,22 @@ def _in_order(x: Any, plans: list[tuple[int, Plan]], antialias: bool, mode: str)
     return movedim(x, -1, 1) if last else x
 
 
+@functools.lru_cache(maxsize=64)
+def _table_tensors(plan: Plan, antialias: bool, dtype: Any, device: Any) -> list[Any]:
+    """The tables as tensors, which stay as they are."""
+    with inference_mode(False):
+        return [
+            constant(tensor(values, dtype=None if values.dtype == np.int64 else dtype, device=device))
+            for table in _tables(plan, antialias)
+            for values in table
+        ]
+
+
 def _resampled(x: Any, dim: int, plan: Plan, antialias: bool, op: Op) -> Any:
     """Each row along a dimension in another size."""
-    tables = _tables(plan, antialias)
+    operands = _table_tensors(plan, antialias, x.dtype, x.device)
     sizes = rt.sizes(x)
-    taps, back_taps = (len(sources) for sources, _ in tables)
-    operands = [
-        tensor(values, dtype=None if values.dtype == np.int64 else x.dtype, device=x.device)
-        for table in tables
-        for values in table
-    ]
+    taps, back_taps = (rt.sizes(sources)[0] for sources in operands[::2])
     before, after = sizes[:dim], sizes[dim + 1 :]
     return apply(
         op.id, 5, 0, x, *operands, math.prod(before), sizes[dim], math.prod(after), plan[1], taps, back_taps,
