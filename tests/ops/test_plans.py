@@ -838,3 +838,33 @@ def test_numbers_among_operands_belong_to_a_plan():
     for _ in range(CALLS):
         assert F.smooth_l1_loss(x, y, beta=2.0, reduction="sum").item() == pytest.approx(0.25 + 2)
         assert F.smooth_l1_loss(x, y, beta=1.0, reduction="sum").item() == pytest.approx(0.5 + 2.5)
+
+
+def test_lists_in_lists_belong_to_a_key():
+    p, q = fg.ones(3, 4, 5), fg.ones(4, 3, 2)
+    assert_planned(runs_of(fg.tensordot, (p, q, ([1, 0], [0, 1]))))
+    by_other_lists = fg.tensordot(p, fg.ones(5, 3, 2), ([2, 0], [0, 1]))
+    assert by_other_lists.tolist() == fg.full((4, 2), 15.0).tolist()
+
+
+def test_a_plan_has_tables_as_constants():
+    x = fg.ones(1, 1, 3, 3)
+    assert_planned(runs_of(lambda x, size: fg.nn.functional.interpolate(x, size, mode="bilinear"), (x, 5)))
+
+
+def test_writes_at_indices_have_plans_that_see_shared_memory():
+    x, i = fg.zeros(6), fg.tensor([0, 2])
+
+    def write(x: Any, i: Any, v: Any) -> None:
+        x[i] = v
+
+    assert_planned(runs_of(write, (x, i, fg.ones(2))))
+    assert x.tolist() == [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
+    for _ in range(CALLS):
+        x[i] = fg.ones(6)[:2]  # views of other memory look like the one that is refused
+    with pytest.raises(RuntimeError, match=r"index_put_|setitem"):
+        x[i] = x[:2]
+    for _ in range(CALLS):
+        x.scatter_(0, i, fg.ones(6)[:2])
+    with pytest.raises(RuntimeError, match="scatter_"):
+        x.scatter_(0, i, x[:2])
