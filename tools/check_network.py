@@ -2,36 +2,32 @@
 
     mpiexec -n 2 python tools/check_network.py
 
-The network is that between the ranks: latency and bandwidth are fitted to how long reductions of several sizes take. The
-timeline of each example is recorded on both ranks at once, each in a group of its own, so that it has what the
-machine takes from two processes that have nothing to do with each other. What the model makes of both stands beside steps
-of the two together, as the slower rank has them; with overlap, and as if nothing was sent before the end of the pass.
+The network is that between the ranks: latency and bandwidth are fitted to how long reductions of several sizes take.
+The timeline of each example is recorded on both ranks at once, each in a group of its own, so that it has what the
+machine takes from two processes that have nothing to do with each other. What the model makes of both stands beside
+steps of the two together, as the slower rank has them; with overlap, and as if nothing was sent before the end of the
+pass.
 """
 
 from __future__ import annotations
-
-import os
-
-for _name in ("FASTGRAD_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
 
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from compare_models import models_of  # also settles the number of threads, before fastgrad is imported
+from recording import benchmarks
 
 import fastgrad as fg
 import fastgrad.distributed as dist
-from benchmarks.network import Network, record, step
-from examples.models import CNN, GPT
 from fastgrad.nn import functional as F
 from fastgrad.nn.parallel import DistributedDataParallel
+
+network_model = benchmarks("fastgrad", "network")
+models = models_of("fastgrad")
 
 RANKS = 2
 SIZES = tuple(1 << k for k in range(12, 25, 2))
@@ -47,7 +43,7 @@ def gpt() -> Program:
     """The examples' GPT on 16 pieces of 128 characters."""
     text = fg.tensor(np.random.default_rng(0).integers(0, 96, (16, 129)))
     inputs, targets = text[:, :-1].contiguous(), text[:, 1:].reshape(-1)
-    return GPT(96), lambda model: F.cross_entropy(model(inputs).view(-1, 96), targets)
+    return models.GPT(96), lambda model: F.cross_entropy(model(inputs).view(-1, 96), targets)
 
 
 def cnn() -> Program:
@@ -55,7 +51,7 @@ def cnn() -> Program:
     rng = np.random.default_rng(0)
     images = fg.tensor(rng.standard_normal((64, 1, 28, 28)).astype(np.float32))
     classes = fg.tensor(rng.integers(0, 10, 64))
-    return CNN(), lambda model: F.cross_entropy(model(images), classes)
+    return models.CNN(), lambda model: F.cross_entropy(model(images), classes)
 
 
 def slower(seconds: float) -> float:
@@ -76,7 +72,7 @@ def timed(work: Callable[[], Any], repeats: int) -> float:
     return statistics.median(found)
 
 
-def fitted() -> tuple[Network, list[tuple[int, float]]]:
+def fitted() -> tuple[Any, list[tuple[int, float]]]:
     """The network between two ranks, and what it was fitted to: bytes and seconds.
 
     A ring of two sends two messages of a half each: ``2 latency + size / bandwidth``.
@@ -87,17 +83,17 @@ def fitted() -> tuple[Network, list[tuple[int, float]]]:
         found.append((size, timed(lambda values=values: dist.all_reduce(values), REPEATS)))
     sizes, seconds = np.array(found).T
     slope, start = np.polyfit(sizes, seconds, 1, w=1 / seconds)
-    return Network(1 / slope, max(start / RANKS, 0.0)), found
+    return network_model.Network(1 / slope, max(start / RANKS, 0.0)), found
 
 
-def checked(name: str, program: Callable[[], Program], network: Network, own: Any) -> str:
+def checked(name: str, program: Callable[[], Program], network: Any, own: Any) -> str:
     """A row of the table: what the model says of an example, and what two ranks measure."""
     fg.manual_seed(0)
     model, loss = program()
     alone = DistributedDataParallel(model, process_group=own)
     optimizer = fg.optim.AdamW(model.parameters(), lr=1e-4)
     dist.barrier()
-    timeline = record(name, alone, lambda: loss(alone), optimizer, STEPS)
+    timeline = network_model.record(name, alone, lambda: loss(alone), optimizer, STEPS)
     both = DistributedDataParallel(model)
 
     def together() -> None:
@@ -108,8 +104,9 @@ def checked(name: str, program: Callable[[], Program], network: Network, own: An
     for _ in range(3):
         together()
     measured = timed(together, STEPS)
-    parts = [step(timeline, network, "ring", 1)]
-    parts += [step(timeline, network, "ring", RANKS, overlaps=overlaps) for overlaps in (True, False)]
+    parts = [network_model.step(timeline, network, "ring", 1)]
+    for overlaps in (True, False):
+        parts.append(network_model.step(timeline, network, "ring", RANKS, overlaps=overlaps))
     apart, hidden, exposed = map(slower, parts)
     numbers = " | ".join(f"{1e3 * t:.1f}" for t in (apart, hidden, exposed, measured))
     return f"| {name} | {len(timeline.buckets)} | {numbers} | {hidden / measured:.2f} |"

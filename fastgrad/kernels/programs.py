@@ -13,13 +13,21 @@ from typing import NamedTuple
 
 SCALAR, ROW, ELEMENT, COLUMN = range(4)
 
-LOAD, APPLY, NUMBER, REDUCE, STORE, ADD_UP = "load", "apply", "number", "reduce", "store", "add up"
+LOAD, APPLY, NUMBER, CONSTANT, REDUCE, STORE, ADD_UP = (
+    "load",
+    "apply",
+    "number",
+    "constant",
+    "reduce",
+    "store",
+    "add up",
+)
 """Kinds of instructions. `LOAD` reads the operand of a number among the inputs. `APPLY` is the formula of a row of the
 kernel table: its name, dtype and layout class, the dtype of the result, and about how many instructions it takes.
-`NUMBER` is the one of a dtype and a place among the frame's numbers: bits of a float64, or an integer. `REDUCE` makes
-one value of those of a row, by a name of `REDUCTIONS`, for a dtype and that of the result. `STORE` writes to the
-operand of a number among the results. `ADD_UP` adds a value up by columns, to the result of a number: by ``sum`` or
-``mean``, for a dtype."""
+`NUMBER` is the one of a dtype and a place among the frame's numbers: bits of a float64, or an integer. `CONSTANT` is
+the one of a dtype and of bits of a float64, which are a part of the program. `REDUCE` makes one value of those of a
+row, by a name of `REDUCTIONS`, for a dtype and that of the result. `STORE` writes to the operand of a number among the
+results. `ADD_UP` adds a value up by columns, to the result of a number: by ``sum`` or ``mean``, for a dtype."""
 
 REDUCTIONS = ("sum", "mean", "amax", "amin")
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
+    CONSTANT,
     ELEMENT,
     LOAD,
     REDUCE,
@@ -193,6 +194,8 @@ class _Filling:
             return
         self.done.add(value)
         i = s.made[value]
+        if i.kind == CONSTANT:
+            return
         if s.level[value] != ELEMENT:
             self.outer.append(value)
         elif s.phase[value] == self.phase or self.again(i) <= CHEAP:

@@ -14,9 +14,9 @@ BOOL    bitwise_not
 all     maximum minimum where
 ======  =================================================================================================
 
-LLVM vectorises a loop that calls them, because formulas have no branches: a choice is an IR select of two
-values that are both computed. What it does not vectorise is libm's `pow` (F64), `fmod` and so remainder and
-floor_div, and `INT.pow`; sin and cos call libm for large arguments, see Note [Rare calls] in `scalar_ir`.
+LLVM vectorises a loop that calls them, because formulas have no branches (but see Note [Small powers]): a choice is an
+IR select of two values that are both computed. What it does not vectorise is libm's `pow` (F64), `fmod` and so
+remainder and floor_div, and `INT.pow`; sin and cos call libm for large arguments, see Note [Rare calls] in `scalar_ir`.
 Special values are those of PyTorch. Denormal numbers are kept and NaN goes through. A zero integer divisor
 gives zero.
 
@@ -260,8 +260,24 @@ def pow_magnitude_32(x, y):
     return like(x, fma(POW_EXP(r) * r, scale, scale))
 
 
+# Note [Small powers]: exponents of 1, 2 and 3 are most of those that programs write. They are a branch and no
+# selection: where an exponent is one for all elements, LLVM takes the comparison out of the loop and makes a loop for
+# either case. Where it is not, a loop of vectors computes both, which one branch allows and three do not. In a longer
+# loop LLVM makes no second one; fused kernels have the exponent as a constant (`compiler.fusion.plans`).
+
+
 @formula
 def pow_32(x, y):
+    if (y == like(x, 1)) | (y == like(x, 2)) | (y == like(x, 3)):
+        wide = np.float64(x)
+        value = where(y == like(x, 1), x, where(y == like(x, 2), x * x, like(x, wide * wide * wide)))
+    else:
+        value = any_pow_32(x, y)
+    return value
+
+
+@formula
+def any_pow_32(x, y):
     zero, one, half, inf = like(x, 0), like(x, 1), like(x, 0.5), INF(x)
     a = absolute(x)
     value = pow_magnitude_32(x, y)
@@ -284,7 +300,27 @@ def whole_power(x, n):
     return value
 
 
-pow_64 = types.ExternalFunction("pow", types.float64(types.float64, types.float64))
+libm_pow = types.ExternalFunction("pow", types.float64(types.float64, types.float64))
+
+
+@formula
+def cube_64(x):
+    """``x * x * x`` with what rounding loses of both products, where there is such a thing; a zero keeps its sign."""
+    square = x * x
+    value = square * x
+    exact = value + fma(fma(x, x, -square), x, fma(square, x, -value))
+    return where((exact == exact) & (value != 0.0), exact, value)
+
+
+@formula
+def pow_64(x, y):
+    if y == 2.0:
+        return x * x
+    if y == 3.0:
+        return cube_64(x)
+    if y == 1.0:
+        return x
+    return libm_pow(x, y)
 
 
 @formula

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numba import njit, types
 
+import fastgrad as fg
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.vecmath import BOOL, F32, F64, INT
 
@@ -257,6 +258,21 @@ def test_pow_error_in_ulp(dtype):
     for x, y in ((base, exponent), (near_one, exponent), (-base, whole), (base, np.full_like(base, 0.5))):
         exact = np.power(x.astype(WIDER[dtype]), y)
         assert_within(0.6 if dtype == F32_DTYPE else 1.0, function(x, y), exact, x, y)
+
+
+@FLOATS
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_small_powers_are_rounded_once(dtype, power):
+    """Whether the exponent is one for all elements, which has a loop of its own, or not."""
+    _needs_wide(dtype)
+    x = np.concatenate([bit_patterns(dtype, 997), np.linspace(-8, 8, 50_001)]).astype(dtype)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        exact = x.astype(WIDER[dtype]) ** power
+    y = np.full_like(x, power)
+    normal = np.isfinite(exact.astype(dtype)) & (np.abs(exact) >= np.finfo(dtype).tiny)
+    found = loop_of(SPACES[dtype].pow, dtype, 2)(x, y)
+    assert_within(0.505, found[normal], exact[normal], x[normal])
+    assert_same(found, (fg.tensor(x) ** power).numpy(), x, y)
 
 
 @FLOATS

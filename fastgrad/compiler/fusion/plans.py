@@ -22,6 +22,7 @@ from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
     COLUMN,
+    CONSTANT,
     DENSE,
     ELEMENT,
     LOAD,
@@ -35,7 +36,7 @@ from fastgrad.kernels.programs import (
     Program,
 )
 from fastgrad.kernels.schedules import Schedule
-from fastgrad.native.contracts.element_types import FLOAT32
+from fastgrad.native.contracts.element_types import FLOAT32, WIDE
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.fused import (
     FUSED_ROWS,
@@ -46,6 +47,11 @@ from fastgrad.native.contracts.frames.fused import (
     PIECE,
     PITCH,
 )
+
+_EXPONENTS = {"pow": "b", "pow_da": "b"}
+_SMALL = {struct.unpack("<q", struct.pack("<d", power))[0] for power in (1.0, 2.0, 3.0, 4.0)}
+"""Operands of formulas, and bits of numbers there that become a part of the program, of these and those less one: see
+Note [Small powers] in `kernels.vecmath`. Of others LLVM would make something else, 1 / x of a power of -1."""
 
 IsWritten = Callable[[Operand], bool]
 
@@ -146,7 +152,9 @@ class _Planner:
         if k in entry.literals:
             number = literal_of(self.entries[entry.literals[k]], operand)
             assert number is not None
-            return self._number(number)
+            is_exponent = _EXPONENTS.get(entry.formula.name) in entry.formula.inputs[k : k + 1]
+            is_small = not self.device and number[0] in WIDE and number[1] in _SMALL
+            return self._make(CONSTANT, number) if is_exponent and is_small else self._number(number)
         if by_row:
             operand = over_rows(operand, self.length)
         found = self.values.get(operand)

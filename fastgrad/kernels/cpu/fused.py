@@ -12,6 +12,7 @@ blocks in float64, as by the kernels of `reduce`.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP, SUM
 from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
+    CONSTANT,
     LOAD,
     NUMBER,
     REDUCE,
@@ -77,7 +79,8 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
     """What the names in the source stand for."""
     scope: dict[str, Any] = {
         "fused": frames.fused, "advance": advance, "float_of": float_of, "PIECE": PIECE, "BLOCK": BLOCK,
-        "PITCH": PITCH, "f64": np.float64, "ROWS_AT_ONCE": ROWS_AT_ONCE, "clear": _clear, "gather": _gather,
+        "PITCH": PITCH, "f64": np.float64,
+        "ROWS_AT_ONCE": ROWS_AT_ONCE, "clear": _clear, "gather": _gather,
         "pointer_9": ELEMENTS[FLOAT64].pointer,
     }  # fmt: skip
     for dtype in {*schedule.dtype.values(), *(place.dtype for place in schedule.program.outs)}:
@@ -188,7 +191,7 @@ def _values(schedule: Schedule, level: int, phase: int) -> list[str]:
             place = schedule.program.outs[int(i.about[0])]
             if place.level == level == ROW and schedule.store_phase(i) == phase:
                 lines.append(f"store_{place.dtype}(o{i.about[0]}, 0, v{i.args[0]})")
-        elif i.kind not in (REDUCE, ADD_UP) and schedule.level[i.value] == level:
+        elif i.kind not in (CONSTANT, REDUCE, ADD_UP) and schedule.level[i.value] == level:
             if level == SCALAR or schedule.phase[i.value] == phase:
                 prefix = "base_" if level == SCALAR else ""
                 lines.append(f"v{i.value} = {_expression(schedule.program, i, prefix, '0')}")
@@ -203,7 +206,16 @@ def _expression(program: Program, i: Instruction, prefix: str, index: str) -> st
         dtype, k = i.about
         value = f"float_of(f.numbers[{k}])" if dtype in FLOATS else f"f.numbers[{k}]"
         return f"constant_{dtype}({value})"
-    return f"formula{i.value}({', '.join(f'v{a}' for a in i.args)})"
+    made = (program.code[a] for a in i.args)
+    return (
+        f"formula{i.value}({', '.join(_constant(a) if a.kind == CONSTANT else f'v{a.value}' for a in made)})"
+    )
+
+
+def _constant(i: Instruction) -> str:
+    """A number that is known when the kernel is compiled."""
+    dtype, bits = i.about
+    return f"constant_{dtype}({struct.unpack('<d', struct.pack('<q', bits))[0]!r})"
 
 
 def _name_of(program: Program, i: Instruction) -> str:
