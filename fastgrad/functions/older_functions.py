@@ -35,11 +35,6 @@ def range(
     UserWarning
         Always: Python's ``range`` ends before its end.
     """
-    warn(
-        "range() is deprecated, because its behavior is inconsistent with Python's range. Use arange, whose values are "
-        "in [start, end).",
-        stacklevel=3,
-    )
     given: tuple[Any, ...] = (start, end, step)
     first, last, by = (value.item() if is_tensor(value) else value for value in given)
     for name, value in (("start", first), ("end", last), ("step", by)):
@@ -56,6 +51,11 @@ def range(
         raise RuntimeError(
             f"range(): upper bound and lower bound inconsistent with step sign: start {first}, end {last}, step {by}"
         )
+    warn(
+        "range() is deprecated, because its behavior is inconsistent with Python's range. Use arange, whose values are "
+        "in [start, end).",
+        stacklevel=3,
+    )
     count = math.floor((last - first) / by) + 1
     if isinstance(kind, dtypes.dtype) and not kind.is_floating_point:
         first, by = int(first), int(by)

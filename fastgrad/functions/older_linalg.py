@@ -152,13 +152,13 @@ def lu_unpack(
 def frobenius_norm(input: Any, dim: int | Sequence[int], keepdim: bool = False) -> Any:
     """The square root of the sum of squares over one or two dimensions, or all. Use `linalg.vector_norm`."""
     name = "frobenius_norm"
-    dims = as_dims(name, dim)
+    x, dims = need_tensor(name, input), as_dims(name, dim)
     _warn_of(name, "linalg.vector_norm")
     if len(dims) > 2:
         raise RuntimeError(
             f"{name}(): Expected at most 2 dimensions, but got {len(dims)} dimensions instead."
         )
-    return vector_norm(need_tensor(name, input), 2.0, dims or None, bool(as_flag(name, "keepdim", keepdim)))
+    return vector_norm(x, 2.0, dims or None, bool(as_flag(name, "keepdim", keepdim)))
 
 
 @public(method=False)
@@ -168,12 +168,12 @@ def nuclear_norm(input: Any, dim: Sequence[int] | bool = (-2, -1), keepdim: bool
     Called as ``nuclear_norm(input, keepdim=False)`` or ``nuclear_norm(input, dim, keepdim=False)``.
     """
     name = "nuclear_norm"
-    dims: Any = tuple(dim) if isinstance(dim, Sequence) else (dim, dim)
+    x, dims = need_tensor(name, input), tuple(dim) if isinstance(dim, Sequence) else (dim, dim)
     if isinstance(dim, bool):
         dims, keepdim = (-2, -1), dim
     _warn_of(name, "linalg.matrix_norm")
     keep = bool(as_flag(name, "keepdim", keepdim))
-    return matrix_norm_of(name, need_tensor(name, input), "nuc", dims, keep, None)
+    return matrix_norm_of(name, x, "nuc", dims, keep, None)
 
 
 def _warn_of(name: str, newer: str) -> None:

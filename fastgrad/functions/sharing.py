@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -209,6 +210,8 @@ def from_file(
     ------
     RuntimeError
         If the file cannot be opened, or is too short and not shared.
+    TypeError
+        If `filename` is no name of a file.
 
     Examples
     --------
@@ -219,6 +222,8 @@ def from_file(
     tensor([0., 1., 2.])
     """
     name = "from_file"
+    if not isinstance(filename, (str, os.PathLike)):  # an int would be a file that is open, and be closed
+        raise TypeError(f"{name}(): argument 'filename' must be str or a path, not {type(filename).__name__}")
     kind = dtypes.get_default_dtype() if dtype is None else need_type(name, dtype, DType, "dtype", 4)
     count, writes = as_index(name, "size", size), bool(shared)
     wanted = count * kind.itemsize

@@ -208,3 +208,11 @@ def test_changes_of_files(tmp_path: Path):
     own[0] = 3
     assert np.fromfile(name, np.int16).tolist() == [0, 5]
     assert own.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("wrong", [1, True, None, b"name", 2.5, ["name"]])
+def test_a_file_has_a_name(wrong: Any):
+    """A number would be a file that is open, which would be closed behind it."""
+    with pytest.raises(TypeError, match="argument 'filename' must be str or a path"):
+        fg.from_file(wrong, size=1)
+    os.fstat(1)
