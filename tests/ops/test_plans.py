@@ -238,7 +238,7 @@ def test_no_plan_of_what_a_plan_would_not_repeat():
         object(),
         1 << 70,
         np.float32(2),
-        [[1]],
+        [[[1]]],
         {},
         {"a": 1},
         b"",
