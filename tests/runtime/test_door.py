@@ -143,7 +143,7 @@ MISFITS: dict[str, Any] = {
     "a missing parameter": lambda x: rt.apply(NUMBER["sgd_step"], 1, 0, x.detach(), 2, 0, 0, 0, 0, 0),
     "a place that a group has not": lambda x: rt.apply(NUMBER["clip"], 2, 0, x.detach(), x.detach(), 3, 0),
     "an index beyond the last dimension": lambda x: rt.apply(
-        NUMBER["index_put_"], 3, 0, x, x, I, (1 << 63) - 1, 0
+        NUMBER["index_put_"], 3, 0, x.detach(), fg.ones(3), I, (1 << 63) - 1, 0, 0
     ),
     "a gradient of other sizes than the part": lambda x: rt.apply(
         NUMBER["select_backward"], 1, 0, x, 0, 0, 2, 3, 1 << 20
