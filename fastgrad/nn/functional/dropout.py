@@ -23,7 +23,7 @@ _SATURATION = -1.7580993408473766  # what `selu` tends to
 _ALL = 1 << 32  # probabilities are counted in units of one over this
 
 
-def _probability(name: str, p: Any) -> float:
+def probability(name: str, p: Any) -> float:
     """A probability, from a number or a tensor of one element; ValueError if it is none."""
     chance = as_float(name, "p", p)
     if not 0.0 <= chance <= 1.0:
@@ -31,11 +31,19 @@ def _probability(name: str, p: Any) -> float:
     return chance
 
 
-def _dropped(input: Any, p: float) -> Any:
-    """The input with elements dropped; the kernel draws the seed and the offset which are zero here."""
+def drawn(input: Any, p: float) -> tuple[Any, Any]:
+    """The input with elements dropped, and the mask of those that stay.
+
+    The kernel draws the seed and the offset which are zero here.
+    """
     if random.batches.under_way():
         input = random.batches.operand(input)
-    return apply(_DROPOUT, 1, 0, input, 0, 0, *_scaling(p), -1, -1)[0]
+    found: tuple[Any, Any] = apply(_DROPOUT, 1, 0, input, 0, 0, *_scaling(p), -1, -1)
+    return found
+
+
+def _dropped(input: Any, p: float) -> Any:
+    return drawn(input, p)[0]
 
 
 @remembered
@@ -72,7 +80,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
     tensor([1., 2.])
     """
     if type(p) is not float or not 0.0 <= p <= 1.0:
-        p = _probability("dropout", p)
+        p = probability("dropout", p)
     need_tensor("dropout", input)
     if not as_flag("dropout", "training", training) or p == 0.0 or _field(input, _NUMEL) == 0:
         return input
@@ -105,7 +113,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     RuntimeError
         If the input has another number of dimensions.
     """
-    p = _probability("dropout1d", p)
+    p = probability("dropout1d", p)
     rank = need_tensor("dropout1d", input).ndim
     if rank not in (2, 3):
         raise RuntimeError(
@@ -118,7 +126,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of an input of shape (N, C, H, W); see `dropout1d`."""
-    p = _probability("dropout2d", p)
+    p = probability("dropout2d", p)
     rank = need_tensor("dropout2d", input).ndim
     if rank == 3:
         warn(
@@ -138,7 +146,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """`dropout` of whole channels of an input of shape (N, C, D, H, W) or (C, D, H, W); see `dropout1d`."""
-    p = _probability("dropout3d", p)
+    p = probability("dropout3d", p)
     rank = need_tensor("dropout3d", input).ndim
     if rank not in (4, 5):
         warn(
@@ -153,7 +161,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def _saturated(name: str, input: Any, p: Any, training: bool, inplace: bool, sizes: tuple[int, ...]) -> Any:
     """Elements set to where `selu` saturates, so scaled and shifted that mean and variance stay."""
-    p = _probability(name, p)
+    p = probability(name, p)
     if not as_flag(name, "training", training) or p == 0.0 or input.numel() == 0:
         return input
     if p == 1.0:

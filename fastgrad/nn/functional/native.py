@@ -21,7 +21,7 @@ from fastgrad.nn.functional.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from fastgrad.nn.functional.dropout import dropout
+from fastgrad.nn.functional.dropout import drawn, probability
 from fastgrad.nn.functional.normalization import batch_norm, group_norm, layer_norm
 from fastgrad.nn.functional.padding import pad as padded
 from fastgrad.nn.functional.pooling import Size, max_pool2d_gradient
@@ -186,11 +186,10 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
     x = need_tensor("native_dropout", input)
     if train is not None:
         need_type("native_dropout", train, bool, "train", 3)
-    stays = dropout(ones_like(x, dtype=dtypes.float32), p, train is not False)
-    kept = stays != 0
-    if train is False:
-        return x.clone(), kept
-    return x * (kept.to(x.dtype) * (0.0 if p == 1 else 1.0 / (1.0 - p))), kept
+    chance = probability("native_dropout", p)
+    if train is False or chance == 0.0 or x.numel() == 0:
+        return x.clone(), ones_like(x, dtype=dtypes.bool_)
+    return drawn(x, chance)
 
 
 def _statistics(rows: Any, eps: float, dims: Sequence[int], keepdim: bool) -> tuple[Any, Any]:
