@@ -66,6 +66,28 @@ def _by_rows(e: Element, side: int) -> Any:
     return fill
 
 
+def _by_order(
+    rooms: Any, of_sizes: Any, euclidean: Any, of_largest: Any, counting: Any, of_powers: Any
+) -> Any:
+    """A kernel that does what the kind of its order asks for, in rooms for both sides."""
+    room_left, room_right = rooms
+
+    def run(f):
+        left, right, kind = room_left(), room_right(), kind_of(float_of(f.order))
+        if kind == EUCLIDEAN:
+            euclidean(f, left, right)
+        elif kind == SIZES:
+            of_sizes(f, left, right)
+        elif kind == LARGEST:
+            of_largest(f, left, right)
+        elif kind == COUNT:
+            counting(f, left, right)
+        else:
+            of_powers(f, left, right)
+
+    return run
+
+
 def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS) -> Body:
     """The distances of all rows of one side from all of the other."""
     e = target.elements[dtype]
@@ -90,20 +112,7 @@ def build(kernel: Any, dtype: int, layout_class: int, target: Target, threads: i
 
     of_sizes, euclidean, of_largest = going(SIZES, keep), going(EUCLIDEAN, keep_root), going(LARGEST, keep)
     counting, of_powers = going(COUNT, keep, FEW), going(POWERS, keep_other_root, FEW)
-
-    def run(f):
-        left, right, kind = room_left(), room_right(), kind_of(float_of(f.order))
-        if kind == EUCLIDEAN:
-            euclidean(f, left, right)
-        elif kind == SIZES:
-            of_sizes(f, left, right)
-        elif kind == LARGEST:
-            of_largest(f, left, right)
-        elif kind == COUNT:
-            counting(f, left, right)
-        else:
-            of_powers(f, left, right)
-
+    run = _by_order((room_left, room_right), of_sizes, euclidean, of_largest, counting, of_powers)
     return Body(run, ("batch", "n", "k"), (ACROSS * FEW) ** 2, THREADS, resident=512)
 
 
@@ -185,19 +194,6 @@ def backward(kernel: Any, dtype: int, layout_class: int, target: Target, threads
         return each_square(target, dtype, what, of)
 
     of_sizes, euclidean, of_largest, of_powers = (going(k) for k in (SIZES, EUCLIDEAN, LARGEST, POWERS))
-    of_none = going(SIZES, no_sizes)
-
-    def run(f):
-        left, right, kind = room_left(), room_right(), kind_of(float_of(f.order))
-        if kind == EUCLIDEAN:
-            euclidean(f, left, right)
-        elif kind == SIZES:
-            of_sizes(f, left, right)
-        elif kind == LARGEST:
-            of_largest(f, left, right)
-        elif kind == COUNT:  # how many differ has no slope
-            of_none(f, left, right)
-        else:
-            of_powers(f, left, right)
-
+    of_none = going(SIZES, no_sizes)  # how many differ has no slope
+    run = _by_order((room_left, room_right), of_sizes, euclidean, of_largest, of_none, of_powers)
     return Body(run, ("batch", "n", "m"), side * side, THREADS, resident=512)
