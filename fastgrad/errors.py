@@ -254,7 +254,7 @@ def op_failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any,
     op, operands, attrs = OPS[number], rest[:n], rest[n:]
     if status == BAD_HANDLE:
         raise _not_a_tensor(op, operands, n_outs == _IN_PLACE)
-    name = op.called + ("_" if n_outs == _IN_PLACE else "")
+    name = _called(op, n_outs == _IN_PLACE)
     if status in (BAD_CALL, INTERNAL):
         raise REASONS[status].exception(
             f"{name}(): {n} operands and the integers {attrs} do not fit {op!r}; call it by a function of fastgrad"
@@ -263,6 +263,11 @@ def op_failed(_: int, status: int, facts: tuple[Any, ...], arguments: tuple[Any,
 
 
 _IN_PLACE = -1
+
+
+def _called(op: Any, in_place: bool) -> str:
+    """What programs call an op; some write in place alone, and have a name that says so."""
+    return f"{op.called.rstrip('_')}_" if in_place else str(op.called)
 
 
 def _not_a_tensor(op: Any, operands: Sequence[Any], in_place: bool) -> TypeError:
@@ -274,7 +279,7 @@ def _not_a_tensor(op: Any, operands: Sequence[Any], in_place: bool) -> TypeError
         for k, x in enumerate(operands)
     ]  # fmt: skip
     k = fits.index(False) if False in fits else None
-    name = op.called + ("_" if in_place else "")
+    name = _called(op, in_place)
     if k is None:
         return TypeError(f"{name}(): a tensor among the arguments was never made, or is gone")
     kind = type(operands[k]).__name__
