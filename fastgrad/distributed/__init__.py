@@ -12,6 +12,7 @@ from fastgrad.distributed.backends import (
     is_torchelastic_launched,
 )
 from fastgrad.distributed.buckets import BuiltinCommHookType, GradBucket
+from fastgrad.distributed.coalesced import all_gather_coalesced, all_reduce_coalesced
 from fastgrad.distributed.collectives import (
     all_gather,
     all_gather_into_tensor,
@@ -86,9 +87,11 @@ __all__ = [
     "TCPStore",
     "Work",
     "all_gather",
+    "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
     "barrier",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
+from fastgrad.distributed.groups import need_group
+from fastgrad.distributed.transport import ReduceOp
+from fastgrad.distributed.work import Work
+from fastgrad.functions.arguments import need_tensors
+from fastgrad.functions.creation import empty
 from fastgrad.functions.shape import cat
+from fastgrad.futures import Future
+from fastgrad.native.build.loader import TensorBase
 
 
 class Packed:
@@ -30,10 +38,22 @@ class Packed:
 
     def write_back(self) -> None:
         """Let the tensors be what the copies have become."""
-        with no_grad():
-            sizes = [t.numel() for t in self.tensors]
-            for t, part in zip(self.tensors, self.flat.split(sizes), strict=True):
-                t.copy_(part.view(t.shape))
+        unpack(self.flat, self.tensors)
+
+
+def unpack(flat: Any, tensors: Sequence[Any]) -> None:
+    """Write values that stand behind each other to tensors.
+
+    Parameters
+    ----------
+    flat : Tensor
+        1-d.
+    tensors : sequence of Tensor
+        As many elements as `flat` has in all.
+    """
+    with no_grad():
+        for t, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True):
+            t.copy_(part.view(t.shape))
 
 
 def packed(tensors: Iterable[Any]) -> list[Packed]:
@@ -92,3 +112,123 @@ def broadcast_coalesced(tensors: Iterable[Any], group: Any, group_src: int = 0) 
         As for `begin_broadcast`.
     """
     begin_broadcast(tensors, group, group_src)()
+
+
+def all_reduce_coalesced(
+    tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Future[Any] | None:
+    """Combine tensors of one dtype of all ranks, in place, by one `all_reduce` of them all.
+
+    Parameters
+    ----------
+    tensors : list of Tensor or Tensor
+        On all ranks of the same sizes. They need not be contiguous.
+    op, group
+        As for `all_reduce`.
+    async_op : bool
+        Return a future of the tensors at once; they are written to when something waits for it.
+
+    Returns
+    -------
+    Future or None
+
+    Raises
+    ------
+    ValueError
+        If the tensors are of several dtypes.
+    """
+    call = "all_reduce_coalesced"
+    _warn_of_age(call)
+    found = need_group(call, group)
+    targets = _of_one_dtype(call, "tensors", [tensors] if isinstance(tensors, TensorBase) else tensors)
+    if found is None:
+        return None
+    copies = Packed([t.detach() for t in targets])
+    work = collectives.all_reduce(copies.flat, op, found, async_op=True)
+    return _finished(work, copies.write_back, targets, async_op)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
+) -> Future[Any] | None:
+    """Give all ranks lists of tensors of one dtype of all, by one `all_gather_into_tensor` of them all.
+
+    Parameters
+    ----------
+    output_tensor_lists : list of list of Tensor
+        Where they go: for each rank tensors of the sizes and the dtype of the inputs.
+    input_tensor_list : list of Tensor
+        On all ranks of the same sizes.
+    group
+        As for `all_reduce`.
+    async_op : bool
+        As for `all_reduce_coalesced`.
+
+    Returns
+    -------
+    Future or None
+
+    Raises
+    ------
+    ValueError
+        If the tensors are of several dtypes, or outputs are not of the number and sizes of the inputs.
+    """
+    call = "all_gather_coalesced"
+    _warn_of_age(call)
+    found = need_group(call, group)
+    if found is None:
+        return None
+    given = _of_one_dtype(call, "input_tensor_list", input_tensor_list)
+    if not isinstance(output_tensor_lists, list):
+        kind = type(output_tensor_lists).__name__
+        raise TypeError(f"{call}(): argument 'output_tensor_lists' must be a list of lists, not {kind}")
+    outputs = [_of_one_dtype(call, "output_tensor_lists", one) for one in output_tensor_lists]
+    wanted = [(t.shape, t.dtype) for t in given]
+    if len(outputs) != found.size() or any([(t.shape, t.dtype) for t in one] != wanted for one in outputs):
+        raise ValueError(
+            f"{call}(): 'output_tensor_lists' must have, for each of {found.size()} ranks, tensors of the sizes and "
+            "the dtype of 'input_tensor_list'"
+        )
+    flat = Packed([t.detach() for t in given]).flat
+    target = empty(found.size() * flat.numel(), dtype=flat.dtype, device=flat.device)
+    work = collectives.all_gather_into_tensor(target, flat, found, async_op=True)
+    targets = [t.detach() for one in outputs for t in one]
+    return _finished(work, lambda: unpack(target, targets), outputs, async_op)
+
+
+def _warn_of_age(call: str) -> None:
+    """As PyTorch does."""
+    warnings.warn(
+        f"`distributed.{call}` is an older form; pack tensors by `cat`", FutureWarning, stacklevel=3
+    )
+
+
+def _of_one_dtype(call: str, argument: str, tensors: Any) -> list[Any]:
+    found = need_tensors(call, tensors, argument)
+    if not found:
+        raise ValueError(f"{call}(): argument '{argument}' must have at least one tensor")
+    for k, t in enumerate(found):
+        if t.dtype != found[0].dtype:
+            raise ValueError(
+                f"{call}(): all tensors must have one dtype, but '{argument}[{k}]' has {t.dtype}, and the first "
+                f"{found[0].dtype}"
+            )
+    return found
+
+
+def _finished(
+    work: Work | None, write: Callable[[], None], result: Any, async_op: bool
+) -> Future[Any] | None:
+    """Wait for a call and write what came, now or when somebody waits."""
+    assert work is not None  # of a member
+
+    def written(done: Future[Any]) -> Any:
+        done.value()  # or its error
+        write()
+        return result
+
+    future = work.get_future().then(written)
+    if async_op:
+        return future
+    future.wait()
+    return None

@@ -26,6 +26,10 @@ def test_two_ranks(number: str, case: str):
     assert succeed(2, "gpus.py", case) == ""
 
 
+def test_n1_groups_of_some_ranks():
+    assert succeed(4, "gpus.py", "subgroups") == ""
+
+
 def test_n6_where_a_tensor_lies_is_compared():
     done = run(2, "gpus.py", "differs")
     assert done.returncode != 0

@@ -181,10 +181,14 @@ class DistributedDataParallel(Module, Joinable):
         """What all ranks do before a forward, those as well that have joined and run none."""
         if syncs:
             self.reducer.rebuild()
-        if self.require_forward_param_sync and self.forward_sync_buffers and self._kept_buffers:
+        if self.will_sync_module_buffers():
             source = self._common_rank(not joined) if self._join_config.enable else 0
             broadcast_coalesced(self._kept_buffers, self.process_group, source)
         self.require_forward_param_sync = syncs
+
+    def will_sync_module_buffers(self) -> bool:
+        """Whether the next forward gives all ranks the buffers of one."""
+        return self.require_forward_param_sync and self.forward_sync_buffers and bool(self._kept_buffers)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

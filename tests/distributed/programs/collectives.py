@@ -1,6 +1,7 @@
 """Every collective, on any number of ranks: each result follows from the ranks."""
 
 import threading
+import warnings
 
 import numpy as np
 
@@ -43,6 +44,21 @@ for op, expected in ((R.BAND, False), (R.BOR, True), (R.MAX, True), (R.MIN, Fals
     x = fg.tensor([rank == 0])
     dist.all_reduce(x, op)
     assert x.tolist() == [expected if n > 1 else True]
+
+x, y = full(mine), fg.tensor([[mine, 1.0], [2.0, mine]]).t()
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    assert dist.all_reduce_coalesced([x, y[0]]) is None
+    assert (x.tolist(), y.tolist()) == ([total] * 3, [[total, 2 * n], [1.0, mine]])
+    found = dist.all_reduce_coalesced(x, R.MAX, async_op=True)
+    assert found.wait()[0] is x and x.tolist() == [total] * 3
+    parts = [[fg.zeros(2), full(0.0)] for _ in range(n)]
+    assert dist.all_gather_coalesced(parts, [y[:, 1], full(mine)]) is None
+    assert [[t.tolist() for t in one] for one in parts] == [
+        [[2.0 * n, k + 1.0], [k + 1.0] * 3] for k in range(n)
+    ]
+assert {w.category for w in told} == {FutureWarning} and len(told) == 3
+assert all(w.filename == __file__ for w in told)
 
 x = full(mine)
 dist.reduce(x, n - 1)

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import warnings
 
 import numpy as np
 
@@ -60,6 +61,14 @@ def collectives():
     dist.reduce_scatter(out, [on_gpu([1, 2]), on_gpu([3, 4])])
     assert out.tolist() == ([6, 8] if rank else [2, 4])
     dist.all_reduce(fg.zeros(0).cuda())
+    x, y = on_gpu([rank, 1]), on_gpu([[5.0], [rank]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        assert dist.all_reduce_coalesced([x, y]) is None
+        assert (x.tolist(), y.tolist()) == ([1, 2], [[10], [1]])
+        parts = [[fg.zeros_like(x), fg.zeros_like(y)] for _ in range(2)]
+        found = dist.all_gather_coalesced(parts, [x + rank, y], async_op=True).wait()
+        assert [t.tolist() for one in found for t in one] == [[1, 2], [[10], [1]], [2, 3], [[10], [1]]]
     dist.barrier(device_ids=[0])
     x = fg.ones(2)  # of the CPU, by MPI
     dist.all_reduce(x)
@@ -93,6 +102,31 @@ def exchanges():
     dist.all_to_all_single(out, x, [3, 2] if rank else [1, 0], [0, 2] if rank else [1, 3])
     assert out.tolist() == ([1, 2, 3, 4, 5] if rank else [0])
     dist.all_to_all_single(out[:0], x[:0])
+
+
+def subgroups():
+    """N1: groups of some ranks, side by side and one within another, have communicators of their own."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    halves = [dist.new_group([0, 2]), dist.new_group([3, 1])]
+    x = on_gpu([10.0**rank])
+    dist.all_reduce(x, group=halves[rank % 2])
+    assert x.item() == (1010 if rank % 2 else 101)
+    x = on_gpu([rank])
+    dist.broadcast(x, 2 + rank % 2, group=halves[rank % 2])
+    assert x.item() == 2 + rank % 2
+    dist.all_reduce(x)  # of all ranks, in between
+    assert x.item() == 10
+    mine, groups = dist.new_subgroups(2)
+    x = on_gpu([rank])
+    dist.all_reduce(x, group=mine)
+    assert (x.item(), len(groups)) == ([1, 1, 5, 5][rank], 2)
+    alone = [dist.new_group([k]) for k in range(n)]
+    dist.all_reduce(x, group=alone[rank])
+    assert x.item() == [1, 1, 5, 5][rank]
+    assert len(fake.communicators) == 4
+    dist.destroy_process_group(mine)
+    assert len(fake.communicators) == 3
+    raises(ValueError, "group", dist.all_reduce, x, dist.ReduceOp.SUM, mine)
 
 
 def objects():
