@@ -4,6 +4,12 @@ A kernel lets LLVM contract ``a * b + c`` of its formula to one rounding. Where 
 must happen within each of them and nowhere else, whatever stands around it: so a formula is optimised by itself, what
 LLVM would contract there becomes an explicit `fma`, and nothing else may be contracted any more.
 
+Note [Alike divisors]: on some processors a vector of floats takes 16 cycles to divide. Where a divisor is the same all
+along a loop, LLVM takes its reciprocal in double out of that; three conversions and a multiplication are left. They
+give the bits of the division: the product is within 2 ** -52 of the quotient, relative to it, and a quotient of
+numbers of 24 bits that lies between two such numbers is at least 2 ** -49 from the middle. Only what is rounded to
+fewer bits, because it is smaller than 2 ** -126, can be a middle, and then be rounded to the other side.
+
 Note [Contraction]: LLVM contracts a sum of which an operand is a product that nothing else uses; where both are, the
 first one. In a difference with two such products it takes the first one, too.
 """
@@ -58,16 +64,23 @@ def through_memory(place, {arguments}):
 _made: dict[tuple[Any, ...], Sealed] = {}
 
 
-def sealed(kernel: Any, dtype: int, form: int) -> Sealed:
-    """The formula of a row of the kernel table, for a dtype and a layout class."""
-    key = (kernel.name, kernel.formula, dtype, form)
+def sealed(kernel: Any, dtype: int, form: int, alike: tuple[int, ...] = ()) -> Sealed:
+    """The formula of a row of the kernel table, for a dtype and a layout class.
+
+    `alike`: the arguments that are the same all along the loop in which it stands; see Note [Alike divisors].
+    """
+    if not processors.divides_slowly():
+        alike = ()
+    key = (kernel.name, kernel.formula, dtype, form, alike)
     if key not in _made:
-        name = f"formula_{kernel.name}_{dtype}_{form}"
-        _made[key] = _sealed(name, *formula_of(kernel, dtype, form))
+        name = "_".join(["formula", kernel.name, *map(str, (dtype, form, *alike))])
+        _made[key] = _sealed(name, *formula_of(kernel, dtype, form), alike)
     return _made[key]
 
 
-def _sealed(name: str, formula: Any, elements: list[Element], result: Element) -> Sealed:
+def _sealed(
+    name: str, formula: Any, elements: list[Element], result: Element, alike: tuple[int, ...]
+) -> Sealed:
     kinds = [element.scalar for element in elements]
     exported = EXPORTED + name
     arguments = ", ".join(f"a{k}" for k in range(len(kinds)))
@@ -82,7 +95,8 @@ def _sealed(name: str, formula: Any, elements: list[Element], result: Element) -
     )
     processor = processors.host()
     optimise(module, target_machine(*processor), Settings(*processor, False, frozenset()))
-    text = _private(contracted(str(module), exported) if fuses() else str(module), exported, name)
+    text = contracted(str(module), exported) if fuses() else str(module)
+    text = _private(_with_quotients(text, alike), exported, name)
     return Sealed(text, _call_of(name, text, kinds, result.scalar))
 
 
@@ -130,6 +144,30 @@ def _call_of(name: str, text: str, kinds: list[Any], result: Any) -> Any:
     scope = {"typed": typed}  # an intrinsic has as many arguments as the formula
     exec(f"def call(context, {arguments}):\n    return typed(context, {arguments})\n", scope)
     return intrinsic(scope["call"])
+
+
+_QUOTIENT = """
+define linkonce_odr float @fastgrad_quotient(float %a, float %b) alwaysinline {
+  %wide = fpext float %b to double
+  %reciprocal = fdiv double 1.0, %wide
+  %dividend = fpext float %a to double
+  %product = fmul double %dividend, %reciprocal
+  %quotient = fptrunc double %product to float
+  ret float %quotient
+}
+"""
+
+
+def _with_quotients(text: str, alike: tuple[int, ...]) -> str:
+    """A module in which floats are divided by arguments that are the same for many as Note [Alike divisors] says."""
+    divisors = "|".join(rf"%\.{k + 1}" for k in alike)  # as llvmlite names arguments
+    changed = re.sub(
+        rf"= fdiv float ([^,\n]+), ({divisors})$",
+        r"= call float @fastgrad_quotient(float \1, float \2)",
+        text,
+        flags=re.M,
+    )
+    return changed + _QUOTIENT if alike and changed != text else text
 
 
 def _private(text: str, exported: str, name: str) -> str:

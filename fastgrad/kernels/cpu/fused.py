@@ -25,6 +25,7 @@ from fastgrad.kernels.programs import (
     ADD_UP,
     APPLY,
     CONSTANT,
+    ELEMENT,
     LOAD,
     NUMBER,
     REDUCE,
@@ -90,7 +91,9 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
     for i in schedule.made.values():
         if i.kind == APPLY:
             name, dtype, form = i.about[:3]
-            scope[f"formula{i.value}"] = sealed(kernels[str(name)], int(dtype), int(form)).call
+            alike = tuple(k for k, a in enumerate(i.args) if schedule.level[a] != ELEMENT)
+            inner = alike if schedule.level[i.value] == ELEMENT else ()
+            scope[f"formula{i.value}"] = sealed(kernels[str(name)], int(dtype), int(form), inner).call
         elif i.kind == REDUCE and i.about[0] in BETTER:
             dtype = int(i.about[1])
             scope[f"{i.about[0]}_{dtype}"] = getattr(ELEMENTS[dtype].math, BETTER[str(i.about[0])])

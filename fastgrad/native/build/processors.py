@@ -51,6 +51,13 @@ def host() -> Processor:
     return named(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
+def divides_slowly() -> bool:
+    """Whether a division of whole vectors of floats takes several times as long as conversions to double and back."""
+    return (
+        host().name in FULL_WIDTH
+    )  # one divider for the eight or sixteen elements, half as wide as they are
+
+
 def wide_tiles() -> bool:
     """Whether there are registers for tiles of 8 rows by two whole vectors of 512 bits (`kernels.cpu.micro`)."""
     return host().has("avx512f")
