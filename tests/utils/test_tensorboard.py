@@ -235,6 +235,11 @@ def test_files(writer_type: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (lambda w: w.add_image("a", fg.ones(3, 2, 2) * 1j), TypeError, "'img_tensor' must be real"),
         (lambda w: w.add_image("a", fg.ones(2, 2), dataformats="HX"), ValueError, "'HX'"),
         (lambda w: w.add_text("a", b"x"), TypeError, "'text_string' must be str, not bytes"),
+        (lambda w: w.add_histogram_raw("a", 0, 1, 2, 1, 1, [1.0], [1, 2]), ValueError, "there are 1 and 2"),
+        (lambda w: w.add_histogram_raw("a", "0", 1, 2, 1, 1, [1.0], [2]), TypeError, "'min' must be"),
+        (lambda w: w.add_histogram_raw("a", 0, 1, 2, 1, 1, [1j], [2]), TypeError, "'bucket_limits' must be real"),
+        (lambda w: w.add_pr_curve_raw("a", *[[1, 2]] * 5, [1]), ValueError, "2 precision, 1 recall"),
+        (lambda w: w.add_pr_curve_raw("a", *[[1, 2]] * 5, None), TypeError, "'recall' must be"),
         (lambda w: w.add_pr_curve("a", [1], [0.5, 0.5]), ValueError, "there are 1, 2 and 1"),
         (lambda w: w.add_pr_curve("a", [1], [1.5]), ValueError, "from 0 to 1"),
         (lambda w: w.add_pr_curve("a", [1], [0.5], num_thresholds=1), ValueError, "at least 2"),
@@ -276,6 +281,11 @@ def everything(writer: Any, t: ModuleType) -> None:
     writer.add_histogram("c", values, 1)
     writer.add_histogram("d", values, bins="auto")
     writer.add_histogram("e", t.arange(7.0), bins=7, max_bins=3)
+    writer.add_histogram_raw(
+        "raw", -1, 3.5, 4, 5.0, np.float32(6.5), t.tensor([0.0, 2.0, 4.0]), t.tensor([1, 2, 1]), 4
+    )
+    rows = [t.tensor([4, 2, 1])] * 4
+    writer.add_pr_curve_raw("counted", *rows, t.tensor([0.5, 0.25, 0.0]), np.array([1.0, 0.5, 0.25]), 5, 3)
     writer.add_image("f", t.tensor([[[0.0, 0.25]], [[0.5, 1.0]], [[1.0, 0.0]]]))
     writer.add_images("g", t.arange(10.0).reshape(10, 1, 1, 1) / 10)
     writer.add_text("h", "text")

@@ -14,6 +14,10 @@ from fastgrad.native.build.loader import TensorBase
 GRID_COLUMNS = 8
 MOST_THRESHOLDS = 127
 _LEAST_COUNT = 1e-7
+_CURVE = (
+    "true_positive_counts", "false_positive_counts", "true_negative_counts", "false_negative_counts", "precision",
+    "recall",
+)  # fmt: skip
 
 
 def array_of(function: str, argument: str, value: Any) -> np.ndarray:
@@ -175,3 +179,31 @@ def curve_of(labels: Any, predictions: Any, num_thresholds: int, weights: Any) -
     precision = hits / np.maximum(_LEAST_COUNT, hits + misses)
     recall = hits / np.maximum(_LEAST_COUNT, hits + missed)
     return np.stack((hits, misses, passed, missed, precision, recall))
+
+
+def counted_histogram(known: dict[str, Any], limits: Any, counts: Any) -> dict[str, Any]:
+    """The fields of a histogram of what was counted elsewhere."""
+    function = "add_histogram_raw"
+    ends, found = (
+        real_of(function, f"bucket_{name}", value).reshape(-1).astype(np.float64)
+        for name, value in (("limits", limits), ("counts", counts))
+    )
+    if ends.size != found.size:
+        raise ValueError(
+            f"{function}(): bucket_limits and bucket_counts must be as many, but there are {ends.size} and {found.size}"
+        )
+    numbers = {name: number_of(function, name, value) for name, value in known.items()}
+    return {**numbers, "bucket_limit": ends.tolist(), "bucket": found.tolist()}
+
+
+def counted_curve(*rows: Any) -> np.ndarray:
+    """The same numbers as of `curve_of`, which were counted elsewhere: (6, N)."""
+    found = [
+        real_of("add_pr_curve_raw", name, row).reshape(-1) for name, row in zip(_CURVE, rows, strict=True)
+    ]
+    if len({row.size for row in found}) > 1:
+        sizes = ", ".join(f"{row.size} {name}" for name, row in zip(_CURVE, found, strict=True))
+        raise ValueError(
+            f"add_pr_curve_raw(): there must be as many numbers of each kind, but there are {sizes}"
+        )
+    return np.stack(found)

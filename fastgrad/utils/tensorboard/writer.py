@@ -15,6 +15,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from fastgrad.utils.tensorboard import messages
 from fastgrad.utils.tensorboard.values import (
     MOST_THRESHOLDS,
+    counted_curve,
+    counted_histogram,
     curve_of,
     histogram_of,
     number_of,
@@ -302,6 +304,42 @@ class SummaryWriter:
         fields = histogram_of(values, bins, max_bins)
         self._write(messages.histogram(_tag("add_histogram", tag), fields), global_step, walltime)
 
+    def add_histogram_raw(
+        self,
+        tag: str,
+        min: float,
+        max: float,
+        num: int,
+        sum: float,
+        sum_squares: float,
+        bucket_limits: Any,
+        bucket_counts: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write how values are distributed, which were counted elsewhere.
+
+        Parameters
+        ----------
+        tag : str
+        min, max, num, sum, sum_squares : float
+            The least and the greatest value, how many there are, their sum and that of their squares.
+        bucket_limits : Tensor, array or sequence of numbers
+            Where each bucket ends.
+        bucket_counts : Tensor, array or sequence of numbers
+            How many values are in each.
+        global_step, walltime
+            As in `add_scalar`.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many limits as counts.
+        """
+        known = {"min": min, "max": max, "num": num, "sum": sum, "sum_squares": sum_squares}
+        fields = counted_histogram(known, bucket_limits, bucket_counts)
+        self._write(messages.histogram(_tag("add_histogram_raw", tag), fields), global_step, walltime)
+
     def add_pr_curve(
         self,
         tag: str,
@@ -337,6 +375,48 @@ class SummaryWriter:
             raise ValueError(f"add_pr_curve(): num_thresholds must be at least 2, but got {num_thresholds}")
         curve = curve_of(labels, predictions, count, weights)
         self._write(messages.pr_curve(_tag("add_pr_curve", tag), curve, count), global_step, walltime)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = MOST_THRESHOLDS,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a precision-recall curve of numbers that were counted elsewhere.
+
+        Parameters
+        ----------
+        tag : str
+        true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts : Tensor or array
+            For each threshold, from 0 to 1.
+        precision, recall : Tensor or array
+            For each threshold.
+        global_step, walltime
+            As in `add_scalar`.
+        num_thresholds : int
+            How many thresholds there are; more than 127 count as 127.
+        weights
+            Not used, as in PyTorch.
+
+        Raises
+        ------
+        ValueError
+            If they are not as many as each other.
+        """
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        curve = counted_curve(*counts, precision, recall)
+        message = messages.pr_curve(
+            _tag("add_pr_curve_raw", tag), curve, min(num_thresholds, MOST_THRESHOLDS)
+        )
+        self._write(message, global_step, walltime)
 
     # --- pictures and texts ------------------------------------------------------------------------------------------
 
