@@ -1,15 +1,16 @@
 """Kernels of the CUDA device in plain Python over the host's memory: `run` is a launch.
 
-Blocks run one after the other. Threads of a block that wait for each other are threads of Python's; others run one
-after the other, too.
+Blocks run one after the other, and so do threads of a block. Those that wait for each other are greenlets, which let
+others run where they wait; threads of Python's would take ten times as long to take turns.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-import threading
 
 import numpy as np
+from greenlet import getcurrent, greenlet
 
 from fastgrad.kernels.cuda import device
 from fastgrad.kernels.cuda.compile import body_of
@@ -35,8 +36,14 @@ from fastgrad.native.contracts.frames.multi_tensor import GROUP
 
 TARGET = device.simulated()
 AT_ADDRESSES, AT_COUNTED = GROUP.place("tensors"), GROUP.place("counted")
-PATIENCE = 120  # seconds after which threads that wait for each other wait in vain
 _TOGETHER = {device.barrier, device.barrier_any, device.exchanged}
+
+
+class Meeting:
+    """Where so many threads wait for each other."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.waiting, self.turn = threads, 0, 0
 
 
 class Team:
@@ -44,16 +51,24 @@ class Team:
 
     def __init__(self, threads: int, blocks: int) -> None:
         self.blocks = blocks
-        self.block = threading.Barrier(threads)
-        self.warps = [threading.Barrier(min(device.WARP, threads)) for _ in range(0, threads, device.WARP)]
+        self.block = Meeting(threads)
+        self.warps = [Meeting(min(device.WARP, threads)) for _ in range(0, threads, device.WARP)]
         self.values: list[object] = [None] * threads
         self.flags: list[bool] = [False] * threads
         self.rooms: dict[int, list[object]] = {}
-        self.lock = threading.Lock()
-        self.failure: BaseException | None = None
+        self.moved = False
+
+    def meet(self, meeting: Meeting) -> None:
+        """Let others run until all are here."""
+        turn = meeting.turn
+        meeting.waiting += 1
+        if meeting.waiting == meeting.threads:
+            meeting.waiting, meeting.turn, self.moved = 0, turn + 1, True
+        while meeting.turn == turn:
+            getcurrent().parent.switch()
 
     def wait(self) -> None:
-        self.block.wait(PATIENCE)
+        self.meet(self.block)
 
     def any(self, value: bool) -> bool:
         self.flags[device.here.thread] = value
@@ -66,55 +81,67 @@ class Team:
         """The values of all threads; those of other warps mean nothing."""
         warp = self.warps[device.here.thread // device.WARP]
         self.values[device.here.thread] = value
-        warp.wait(PATIENCE)
+        self.meet(warp)
         found = list(self.values)
-        warp.wait(PATIENCE)
+        self.meet(warp)
         return found
 
     def add(self, room: list[int], i: int, value: int) -> int:
-        with self.lock:
-            before = room[i]
-            room[i] = before + value
-            return before
+        before = room[i]
+        room[i] = before + value
+        return before
 
     def room(self, key: int, count: int) -> list[object]:
-        with self.lock:
-            return self.rooms.setdefault(key, [None] * count)
+        return self.rooms.setdefault(key, [None] * count)
 
-    def enter(self, run, f, block: int, thread: int) -> None:
+    def enter(self, block: int, thread: int) -> None:
+        """What runs from now on is a thread of it."""
         device.here.thread, device.here.block, device.here.team = thread, block, self
         device.here.blocks = self.blocks
-        try:
-            with np.errstate(all="ignore"):
-                run(f)
-        except BaseException as failure:
-            self.failure = self.failure or failure
-            for barrier in (self.block, *self.warps):
-                barrier.abort()
 
 
 def run_block(run, f, block: int, threads: int, blocks: int) -> None:
     team = Team(threads, blocks)
-    if waits(run):
-        running = [threading.Thread(target=team.enter, args=(run, f, block, k)) for k in range(threads)]
-        for one in running:
-            one.start()
-        for one in running:
-            one.join()
-    else:
+    with np.errstate(all="ignore"):
+        if waits(run):
+            run_in_turns(team, run, f, block, threads)
+            return
         for k in range(threads):
-            team.enter(run, f, block, k)
-    if team.failure:
-        raise team.failure
+            team.enter(block, k)
+            run(f)
 
 
-def waits(function, seen=None) -> bool:
+def run_in_turns(team: Team, run, f, block: int, threads: int) -> None:
+    """Run threads that wait for each other, each from one meeting to the next."""
+
+    def quietly() -> None:
+        with np.errstate(all="ignore"):  # a greenlet does not know what was said outside of it
+            run(f)
+
+    running = [(k, greenlet(quietly)) for k in range(threads)]
+    while running:
+        team.moved = False
+        for k, one in running:
+            team.enter(block, k)
+            one.switch()
+        left = [(k, one) for k, one in running if not one.dead]
+        if len(left) == len(running) and not team.moved:
+            raise RuntimeError(f"threads {[k for k, _ in left]} of block {block} wait for others in vain")
+        running = left
+
+
+@functools.cache
+def waits(function) -> bool:
     """Whether threads of a kernel wait for each other."""
-    seen = set() if seen is None else seen
+    return found_in(function, set())
+
+
+def found_in(function, seen) -> bool:
+    """Whether a function that makes threads wait is called by one."""
     for value in (*globals_read(function).values(), *cells_of(function).values()):
         if type(value) is type(run_block) and value not in seen:
             seen.add(value)
-            if value in _TOGETHER or waits(value, seen):
+            if value in _TOGETHER or found_in(value, seen):
                 return True
     return False
 
