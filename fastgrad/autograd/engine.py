@@ -136,7 +136,14 @@ def _root_gradient(root: Any, gradient: Any, index: int) -> Any:
             f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and output[{index}] has a "
             f"shape of {type(gradient.shape)(sizes)}."
         )
-    return gradient if gradient.dtype is dtype else gradient.to(dtype)
+    if gradient.dtype is dtype:
+        return gradient
+    if gradient.dtype.is_complex != dtype.is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{index}] has a dtype of {gradient.dtype} and output[{index}] has a dtype of {dtype}."
+        )
+    return gradient.to(dtype)
 
 
 def _roots(outputs: Any, gradients: Any, wanted: list[Any] | None) -> tuple[list[Any], list[Any]]:

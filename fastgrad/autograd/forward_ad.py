@@ -103,7 +103,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     Parameters
     ----------
     tensor, tangent : Tensor
-        Of one shape and a floating-point dtype.
+        Of one shape and one dtype, floating-point or complex. The tangent of a complex tensor may be real.
     level : int, optional
         The number that `enter_dual_level` gave.
 
@@ -114,25 +114,13 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     TypeError
         If one of them is no tensor.
     ValueError
-        If the dtype is not floating point.
+        If the dtype is neither floating point nor complex.
     """
     for name, x in (("tensor", tensor), ("tangent", tangent)):
         if not isinstance(x, TensorBase):
             raise TypeError(f"make_dual(): argument '{name}' must be Tensor, not {type(x).__name__}")
     current = _need_level(level)
-    for name, x in (("primal", tensor), ("tangent", tangent)):
-        if not x.dtype.is_floating_point:
-            raise ValueError(f"Expected {name} to be floating point, but got: {x.dtype}")
-    if tensor.shape != tangent.shape:
-        raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
-        )
-    if tensor.dtype is not tangent.dtype:
-        raise RuntimeError(
-            f"make_dual(): expected a tangent of dtype {tensor.dtype}, but got {tangent.dtype}"
-        )
+    tangent = tangents.fitted(tensor, tangent)
     dual, watched = tangents.dual_of(tensor, current)
     current.add(dual, tangent, watched)
     return dual

@@ -249,6 +249,16 @@ def _one_hot(like: Any, index: int) -> Any:
     return made.reshape(like.shape)
 
 
+def _need_real_outputs(outputs: Sequence[Any]) -> None:
+    """Refuse complex outputs: a pass for each element would tell how its real part changes."""
+    for k, o in enumerate(outputs):
+        if o.is_complex():
+            raise RuntimeError(
+                f"jacobian(): grad can be implicitly created only for real scalar outputs but got {o.dtype} for output "
+                f'{k}; use vectorize=True with strategy="forward-mode", or real and imaginary parts'
+            )
+
+
 def _rows(
     outputs: Sequence[Any], prepared: Sequence[Any], create_graph: bool, strict: bool
 ) -> tuple[tuple[Any, ...], ...]:
@@ -372,6 +382,8 @@ def jacobian(
         prepared = _prepared(given, create_graph, True)
         out_several, outputs = _outputs(func(*prepared), "jacobian")
         _need_history(outputs, strict)
+        if not (forward or vectorize):
+            _need_real_outputs(outputs)
         found = _columns(outputs, prepared) if forward else _rows(outputs, prepared, create_graph, strict)
     made = tuple(_left(by_input, create_graph, several) for by_input in found)
     return made if out_several else made[0]

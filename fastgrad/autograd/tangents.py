@@ -6,6 +6,11 @@ what it always did. The tangent of a tensor is computed when it is asked for, by
 backward] in `fastgrad/func/derivatives.py`) from it to the duals that it depends on. What is changed in place, views
 and hooks are those of the graph.
 
+Over complex numbers it is the same. Gradients are those by both parts (Note [Complex gradients] in
+`ops.complex_numbers`), so a pass is the adjoint of the Jacobian of the parts, with the product ``Re(conj(a) * b)``;
+the adjoint of that is the Jacobian again. The tangent of f is ``df/da * Re(t) + df/db * Im(t)``, for a holomorphic f
+that is ``f'(z) * t``, without a conjugate, as in PyTorch.
+
 A custom function with a `jvp` of its own is called with tangents when it is called; its outputs become duals with
 the tangents that it gives, and the way to duals before them ends there.
 """
@@ -19,6 +24,7 @@ from typing import Any
 from fastgrad.autograd.aliases import note
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.function import Function, apply_directly, set_apply_forward
+from fastgrad.autograd.jacobians import real_dtype
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import TensorBase, rt
@@ -84,6 +90,35 @@ class Level:
         for k, t in zip(places, pushed, strict=True):
             found[k] = t
         return found
+
+
+def fitted(primal: Any, tangent: Any) -> Any:
+    """A tangent in the dtype of what it belongs to, which real tangents of complex tensors are brought to.
+
+    Raises
+    ------
+    RuntimeError
+        If the sizes or the dtypes differ otherwise.
+    ValueError
+        If the dtype is neither floating point nor complex.
+    """
+    for name, x in (("primal", primal), ("tangent", tangent)):
+        if not x.dtype.inexact:
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {x.dtype}")
+    if primal.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(primal.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if primal.dtype is tangent.dtype:
+        return tangent
+    if primal.is_complex() and tangent.dtype is real_dtype(primal):
+        return tangent.to(primal.dtype)
+    raise RuntimeError(
+        "Trying to set a forward gradient that has a different dtype than that of the original Tensor: "
+        f"{primal.dtype} and {tangent.dtype}. Convert it with .to({primal.dtype})"
+    )
 
 
 class _Levels(threading.local):

@@ -323,21 +323,6 @@ class LinearMap:
         return [None if s is None else next(found) for s in self.seeds]
 
 
-def _need_fitting(leaves: Sequence[Any], tangents: Sequence[Any]) -> None:
-    for leaf, t in zip(leaves, tangents, strict=True):
-        if leaf.shape != t.shape:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
-                f"not supported. Tensor is of size {list(leaf.shape)} while the given forward gradient is of size "
-                f"{list(t.shape)}."
-            )
-        if leaf.dtype is not t.dtype:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different dtype than that of the original Tensor: "
-                f"{leaf.dtype} and {t.dtype}."
-            )
-
-
 def jvp(
     func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
@@ -384,7 +369,7 @@ def jvp(
         )
     given = leaves_of(tangents)
     _need_only_tensors(name, "tangents", given)
-    _need_fitting(leaves_of(primals), given)
+    given = [tangents_.fitted(x, t) for x, t in zip(leaves_of(primals), given, strict=True)]
     level = tangents_.Level()
     tangents_.enter(level)
     try:

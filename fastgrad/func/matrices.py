@@ -9,9 +9,23 @@ from typing import Any
 
 from fastgrad.func.batched import need_randomness, one_hot, stacked
 from fastgrad.func.derivatives import LinearMap, Run, chosen_places
-from fastgrad.func.trees import rebuilt
+from fastgrad.func.trees import leaves_of, rebuilt
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.shape import movedim
+from fastgrad.native.build.loader import TensorBase
+
+
+def _need_real(name: str, what: str, leaves: Sequence[Any]) -> None:
+    """Refuse complex tensors: how their parts change with others takes two numbers, where a Jacobian has one.
+
+    What is no tensor is for others to refuse.
+    """
+    for k, x in enumerate(leaves):
+        if isinstance(x, TensorBase) and x.is_complex():  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}. "
+                "func.jvp and func.vjp take complex tensors, and so does view_as_real"
+            )
 
 
 def jacrev(
@@ -46,6 +60,8 @@ def jacrev(
     ------
     ValueError
         If `chunk_size` is not positive.
+    RuntimeError
+        If the arguments to differentiate with regard to, or outputs, are complex.
 
     Examples
     --------
@@ -59,8 +75,11 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = Run("jacrev", func, args, chosen_places("jacrev", argnums, args), has_aux, kwargs)
+        places = chosen_places("jacrev", argnums, args)
+        _need_real("jacrev", "inputs", leaves_of(tuple(args[k] for k in places)))
+        run = Run("jacrev", func, args, places, has_aux, kwargs)
         run.need_outputs("vjp(f, *primals)")
+        _need_real("jacrev", "outputs", run.outputs)
         watched = run.is_watched
         jacobians = []
         for output in run.outputs:
@@ -115,6 +134,11 @@ def jacfwd(
     callable
         See `jacrev`.
 
+    Raises
+    ------
+    RuntimeError
+        If the arguments to differentiate with regard to, or outputs, are complex.
+
     Examples
     --------
     >>> import fastgrad as fg
@@ -126,8 +150,11 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        run = Run("jacfwd", func, args, chosen_places("jacfwd", argnums, args), has_aux, kwargs)
+        places = chosen_places("jacfwd", argnums, args)
+        _need_real("jacfwd", "inputs", leaves_of(tuple(args[k] for k in places)))
+        run = Run("jacfwd", func, args, places, has_aux, kwargs)
         run.need_outputs("jvp(f, primals, tangents)")
+        _need_real("jacfwd", "outputs", run.outputs)
         linear, watched = LinearMap(run), run.is_watched
         columns: list[list[Any]] = [[] for _ in run.outputs]  # for each output its Jacobians by inputs
         for x in run.inputs:
