@@ -727,7 +727,7 @@ def fliplr(input: _Tensor) -> _Tensor:
 def flipud(input: _Tensor) -> _Tensor:
     r"""The first dimension backwards."""
 def float_power(input: _Tensor, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
-    r"""``input ** exponent`` in float64."""
+    r"""``input ** exponent`` in float64, or in complex128 if one of them is complex."""
 def floor(input: _Tensor) -> _Tensor: ...
 def floor_divide(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
 def fmax(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
+from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.eigen import eig, eigvals
 from fastgrad.functions.factors import (
     cholesky,
@@ -96,9 +97,9 @@ def multi_dot(tensors: Any) -> Any:
 @taking_out
 @planned
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
-    """Sums of products along a dimension of two tensors, which are broadcast."""
+    """Sums of products along a dimension of two tensors, which are broadcast; complex ones of `x` are conjugated."""
     need_tensor("linalg.vecdot", x, "x")
-    return (x * need_tensor("linalg.vecdot", y, "y", 2)).sum(as_index("linalg.vecdot", "dim", dim))
+    return (conj(x) * need_tensor("linalg.vecdot", y, "y", 2)).sum(as_index("linalg.vecdot", "dim", dim))
 
 
 @planned

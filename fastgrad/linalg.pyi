@@ -121,10 +121,10 @@ def vander(x: _Any, *, N: _Any = None) -> _Tensor:
     r"""The powers 0 to ``N - 1`` of elements, along a new last dimension."""
 @_overload
 def vecdot(x: _Any, y: _Any, *, dim: _int = -1) -> _Tensor:
-    r"""Sums of products along a dimension of two tensors, which are broadcast."""
+    r"""Sums of products along a dimension of two tensors, which are broadcast; complex ones of `x` are conjugated."""
 @_overload
 def vecdot(x: _Any, y: _Any, *, axis: _int = -1) -> _Tensor:
-    r"""Sums of products along a dimension of two tensors, which are broadcast."""
+    r"""Sums of products along a dimension of two tensors, which are broadcast; complex ones of `x` are conjugated."""
 @_overload
 def vector_norm(x: _Tensor, ord: _float = 2, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The norm of the elements over dimensions, ``sum(|x|**ord) ** (1 / ord)``."""

@@ -101,6 +101,16 @@ FURTHER: dict[str, tuple[Function, list[np.ndarray]]] = {
     "fill": (lambda lib, x: x.clone().fill_(2j), [X]),
     "copy_": (lambda lib, x, y: x.clone().copy_(y), [X, Y]),
     "parts": (lambda lib, x: (x.real**2).sum() + x.imag.sum(), [X]),
+    "cov": (lambda lib, x: lib.cov(x), [X]),
+    "cov.weights": (lambda lib, x, w: lib.cov(x, aweights=w), [X, np.abs(R[0])]),
+    "corrcoef": (lambda lib, x: lib.corrcoef(x), [X]),
+    "logsumexp": (lambda lib, x: lib.logsumexp(x, 1), [X]),
+    "logsumexp.dims": (lambda lib, x: lib.logsumexp(x, (0, 1), keepdim=True), [X]),
+    "logsumexp.0-d": (lambda lib, x: lib.logsumexp(x, 0), [pairs()]),
+    "vecdot": (lambda lib, x, y: lib.linalg.vecdot(x, y, dim=0), [X, Y]),
+    "float_power": (lambda lib, x, y: lib.float_power(x, y), [X, Y]),
+    "float_power.number": (lambda lib, x: lib.float_power(x, 3), [X]),
+    "float_power.complex number": (lambda lib, x: lib.float_power(x, 2 - 1j), [np.abs(R)]),
     "isclose": (lambda lib, x, y: lib.isclose(x, y), [X, Y]),
 }
 

@@ -296,10 +296,16 @@ def positive(input: Any) -> Any:
 # --- powers ----------------------------------------------------------------------------------------------------
 
 
+def _widest(*values: Any) -> Any:
+    """The dtype that `float_power` computes in."""
+    among = any(x.is_complex() if is_tensor(x) else isinstance(x, complex) for x in values)
+    return dtypes.complex128 if among else dtypes.float64
+
+
 @public()
 @planned
 def float_power(input: Any, exponent: Any) -> Any:
-    """``input ** exponent`` in float64.
+    """``input ** exponent`` in float64, or in complex128 if one of them is complex.
 
     Examples
     --------
@@ -309,7 +315,7 @@ def float_power(input: Any, exponent: Any) -> Any:
     """
     if not is_tensor(input) and not is_tensor(exponent):
         need_tensor("float_power", input)
-    wide = [x.to(dtypes.float64) if is_tensor(x) else x for x in (input, exponent)]
+    wide = [x.to(_widest(x)) if is_tensor(x) else x for x in (input, exponent)]
     return elementwise.pow(*(float(x) if isinstance(x, int) else x for x in wide))
 
 
@@ -320,14 +326,15 @@ def float_power_(self: Any, exponent: Any) -> Any:
     Raises
     ------
     RuntimeError
-        If the tensor is not of float64.
+        If the tensor is not of float64, or of complex128 where one of both is complex.
     """
-    if need_tensor("float_power_", self).dtype is not dtypes.float64:
+    wide = _widest(need_tensor("float_power_", self), exponent)
+    if self.dtype is not wide:
         raise RuntimeError(
             f"float_power_(): the base has dtype {self.dtype.type_name} but the result of the operation requires "
-            "dtype Double"
+            f"dtype {wide.type_name}"
         )
-    return self.pow_(exponent.to(dtypes.float64) if is_tensor(exponent) else exponent)
+    return self.pow_(exponent.to(_widest(exponent)) if is_tensor(exponent) else exponent)
 
 
 def _scale(other: Any) -> Any:

@@ -18,6 +18,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import Op
+from fastgrad.ops.vocabulary import m
 
 if TYPE_CHECKING:
     from fastgrad.tensor import Tensor
@@ -252,15 +253,26 @@ def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     return apply(_CUMSUM, 1, 0, input, as_index("cumsum", "dim", dim), 0)
 
 
+def _complex_logsumexp(x: Any) -> Any:
+    """That of complex numbers along the last dimension. Real parts are kept in range; imaginary ones are angles."""
+    if not x.shape[-1]:
+        return m.log(m.exp(x).sum(-1))
+    largest = amax(x.detach().real, -1, True)
+    largest = m.where(m.isinf(largest), 0.0, largest)
+    return m.log(m.exp(x - largest).sum(-1)) + largest.squeeze(-1)
+
+
 @public()
 @planned
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """``log(sum(exp(input)))`` along one or more dimensions, without overflow."""
     need_tensor("logsumexp", input)
     keep = as_flag("logsumexp", "keepdim", keepdim)
-    if not input.dtype.is_floating_point:
+    if not input.dtype.inexact:
         input = input.to(dtypes.get_default_dtype())
     dims = as_dims("logsumexp", dim)
+    if input.is_complex():
+        return joined_dims("logsumexp", input, dims, keepdim, _complex_logsumexp)
     if len(dims) == 1:
         return invoke(BY_NAME["logsumexp"], (input,), dims[0], keep)
     return joined_dims("logsumexp", input, dims, keepdim, lambda x: invoke(BY_NAME["logsumexp"], (x,), -1, 0))

@@ -523,6 +523,8 @@ def joined_dims(
     """Reduce several dimensions with a reduction of one: they are moved to the end and joined."""
     ndim = input.dim()
     picked = wrapped_dims(name, dims, ndim) if dims else list(range(ndim))
+    if not ndim:
+        return reduce(reshape(input, (1,)))
     kept = [d for d in range(ndim) if d not in picked]
     shape = tuple(input.shape)
     out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))

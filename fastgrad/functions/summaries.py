@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
+from fastgrad.functions.complex_numbers import complex as complex_of
+from fastgrad.functions.complex_numbers import conj, real
 from fastgrad.functions.creation import full, ones
 from fastgrad.functions.index import where
 from fastgrad.functions.plans import planned
@@ -317,7 +319,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.dim()}"
         )
     x = input.reshape(1, -1) if input.dim() < 2 else input
-    x = x if x.dtype.is_floating_point else x.to(dtypes.get_default_dtype())
+    x = x if x.dtype.inexact else x.to(dtypes.get_default_dtype())
     given = [w for w in (fweights, aweights) if w is not None]
     weights = None
     for w in given:
@@ -336,7 +338,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     centered = x - mean
     scaled = centered if weights is None else centered * weights
     divisor = elementwise.clamp(factor, 0) if is_tensor(factor) else max(factor, 0)
-    out = (centered @ scaled.t()) / divisor
+    out = (centered @ conj(scaled.t())) / divisor
     return out.reshape(()) if out.numel() == 1 else out
 
 
@@ -346,8 +348,11 @@ def corrcoef(input: Any) -> Any:
     c = cov(need_tensor("corrcoef", input))
     if c.dim() == 0:
         return c / c
-    deviation = elementwise.sqrt(c.diagonal())
-    return elementwise.clamp(c / deviation.unsqueeze(1) / deviation, -1, 1)
+    deviation = elementwise.sqrt(real(c.diagonal()))
+    scaled = c / deviation.unsqueeze(1) / deviation
+    if scaled.is_complex():
+        return complex_of(*(elementwise.clamp(part, -1, 1) for part in (scaled.real, scaled.imag)))
+    return elementwise.clamp(scaled, -1, 1)
 
 
 @public()

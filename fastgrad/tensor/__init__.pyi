@@ -549,7 +549,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def float(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float32."""
     def float_power(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
-        r"""``input ** exponent`` in float64."""
+        r"""``input ** exponent`` in float64, or in complex128 if one of them is complex."""
     def float_power_(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `float_power`."""
     def floor(self) -> _Tensor: ...

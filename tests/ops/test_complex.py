@@ -172,6 +172,24 @@ def test_special_values():
     zero.abs().sum().backward()
     assert zero.grad.item() == 0
     assert (fg.tensor([0j]) ** 0).item() == 1
+    large = fg.tensor([1000 + 1j, 1000])
+    np.testing.assert_allclose(large.logsumexp(0).item(), 1000 + np.log(np.exp(1j) + 1), rtol=1e-6)
+    assert fg.tensor([complex(-inf, 0), 0]).logsumexp(0).item() == 0
+    assert fg.tensor([complex(-inf, 0)]).logsumexp(0).item().real == -inf
+    assert fg.zeros(2, 0, dtype=fg.complex64).logsumexp(1).real.tolist() == [-inf, -inf]
+
+
+def test_powers_in_place_in_the_widest_dtype():
+    z = fg.tensor(X)
+    np.testing.assert_allclose(z.clone().float_power_(2).numpy(), X**2)
+    np.testing.assert_allclose(z.clone().float_power_(fg.tensor([2.0])).numpy(), X**2)
+    for x, exponent in (
+        (z.to(fg.complex64), 2),
+        (fg.ones(2, dtype=fg.float64), 2j),
+        (fg.ones(3, 4, dtype=fg.float64), z),
+    ):
+        with pytest.raises(RuntimeError, match="requires dtype ComplexDouble"):
+            x.float_power_(exponent)
 
 
 def test_empty_and_strided():
