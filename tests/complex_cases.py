@@ -80,6 +80,10 @@ FURTHER: dict[str, tuple[Function, list[np.ndarray]]] = {
     "vdot": (lambda lib, x, y: lib.vdot(x, y), [pairs(4), pairs(4)]),
     "einsum": (lambda lib, x, y: lib.einsum("ij,kj->ik", x, y), [X, pairs(5, 4)]),
     "addmm": (lambda lib, i, x, y: lib.addmm(i, x, y, beta=2, alpha=0.5), [pairs(3, 5), X, pairs(4, 5)]),
+    "addmm.turned": (
+        lambda lib, i, x, y: lib.addmm(i, x, y, beta=2j, alpha=1 - 1j),
+        [pairs(5), X, pairs(4, 5)],
+    ),
     "mH": (lambda lib, x: x.mH * 2, [X]),
     "complex": (lambda lib, x, y: lib.complex(x, y), [reals(3), reals(3)]),
     "polar": (lambda lib, x, y: lib.polar(x, y), [np.abs(reals(3)), reals(3)]),
@@ -104,6 +108,7 @@ FURTHER: dict[str, tuple[Function, list[np.ndarray]]] = {
     "cov": (lambda lib, x: lib.cov(x), [X]),
     "cov.weights": (lambda lib, x, w: lib.cov(x, aweights=w), [X, np.abs(R[0])]),
     "corrcoef": (lambda lib, x: lib.corrcoef(x), [X]),
+    "logaddexp": (lambda lib, x, y: lib.logaddexp(x, y), [X, Y]),
     "logsumexp": (lambda lib, x: lib.logsumexp(x, 1), [X]),
     "logsumexp.dims": (lambda lib, x: lib.logsumexp(x, (0, 1), keepdim=True), [X]),
     "logsumexp.0-d": (lambda lib, x: lib.logsumexp(x, 0), [pairs()]),

@@ -273,7 +273,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     _need_dims("addmm", 2, mat1, mat2)
     if beta == 1 and alpha == 1:
         return apply(_ADDMM, 3, 0, input, mat1, mat2)
-    if mat1.dtype.inexact:
+    turned = mat1.dtype.is_complex and (isinstance(beta, complex) or isinstance(alpha, complex))
+    if mat1.dtype.inexact and not turned:
         return apply(_ADDMM_SCALED, 3, 0, input, mat1, mat2, float_bits(beta), float_bits(alpha))
     product = apply(_MM, 2, 0, mat1, mat2)
     if alpha != 1:

@@ -34,6 +34,15 @@ def log1p(x: Any) -> Any:
     return m.log1p(x)
 
 
+def logaddexp(a: Any, b: Any) -> Any:
+    """Real parts say which one is large; where both are infinite, so is their difference no number."""
+    of_a, of_b = m.real(a), m.real(b)
+    low, high = m.where(of_a < of_b, a, b), m.where(of_a < of_b, b, a)
+    both = m.where(of_a < 0, low, m.log(m.exp(a) + m.exp(b)))
+    sums = m.where((of_a == of_b) & (of_a - of_a != 0), both, high + m.log1p(m.exp(low - high)))
+    return m.where(m.isnan(a) | m.isnan(b), a + b, sums)
+
+
 def expm1(x: Any) -> Any:
     return m.expm1(x)
 

@@ -131,7 +131,7 @@ copysign.also_saves("b", "y")
 copysign.with_numbers(right=copysign.variant("number", "CopysignBackward1", edges=1))
 
 
-@elementwise("logaddexp", rule=PROMOTE_FLOAT, public=True)
+@elementwise("logaddexp", rule=PROMOTE_FLOAT, public=True, over_complex=complex_formulas.logaddexp)
 def logaddexp(a, b):
     """``log(exp(input) + exp(other))``, without overflow."""
     high = m.maximum(a, b)

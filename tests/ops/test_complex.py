@@ -172,6 +172,19 @@ def test_special_values():
     zero.abs().sum().backward()
     assert zero.grad.item() == 0
     assert (fg.tensor([0j]) ** 0).item() == 1
+    gone = fg.tensor([complex(-inf, inf), complex(-inf, nan), complex(-inf, 1)]).exp()
+    assert gone.tolist() == [0, 0, 0]
+    assert fg.tensor([complex(1, inf), complex(-1e3, inf)]).exp().isnan().all()
+    assert fg.logaddexp(fg.tensor(-inf + 0j), fg.tensor(complex(-inf, 0))).item().real == -inf
+    assert fg.logaddexp(fg.tensor(-inf + 0j), fg.tensor(2 + 1j)).item() == 2 + 1j
+    assert fg.logaddexp(fg.tensor(1000 + 0j), fg.tensor(-1000 + 1j)).item() == 1000
+    assert fg.logaddexp(fg.tensor(complex(nan, 0)), fg.tensor(1j)).isnan().item()
+    assert fg.logaddexp(fg.tensor(complex(-inf, nan)), fg.tensor(1j)).isnan().item()
+    np.testing.assert_allclose(
+        fg.logaddexp(fg.tensor(1.0), fg.tensor(2j)).item(), np.log(np.e + np.exp(2j)), rtol=1e-6
+    )
+    with pytest.raises(TypeError, match="complex"):
+        fg.addmm(fg.ones(2, 2), fg.ones(2, 2), fg.ones(2, 2), alpha=1j)
     large = fg.tensor([1000 + 1j, 1000])
     np.testing.assert_allclose(large.logsumexp(0).item(), 1000 + np.log(np.exp(1j) + 1), rtol=1e-6)
     assert fg.tensor([complex(-inf, 0), 0]).logsumexp(0).item() == 0
