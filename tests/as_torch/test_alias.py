@@ -126,7 +126,7 @@ except ValueError:
 assert issubclass(torch.jit.Error, Exception)
 import importlib.util
 assert torch.distributed.is_available() is (importlib.util.find_spec("mpi4py") is not None)
-assert torch.distributed.is_initialized() is False and not hasattr(torch.distributed, "all_reduce_coalesced")
+assert torch.distributed.is_initialized() is False and not hasattr(torch.distributed, "split_group")
 """)
 
 
