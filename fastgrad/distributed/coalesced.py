@@ -143,7 +143,7 @@ def all_reduce_coalesced(
     targets = _of_one_dtype(call, "tensors", [tensors] if isinstance(tensors, TensorBase) else tensors)
     if found is None:
         return None
-    copies = Packed([t.detach() for t in targets])
+    (copies,) = packed(targets)
     work = collectives.all_reduce(copies.flat, op, found, async_op=True)
     return _finished(work, copies.write_back, targets, async_op)
 
@@ -189,7 +189,8 @@ def all_gather_coalesced(
             f"{call}(): 'output_tensor_lists' must have, for each of {found.size()} ranks, tensors of the sizes and "
             "the dtype of 'input_tensor_list'"
         )
-    flat = Packed([t.detach() for t in given]).flat
+    (copies,) = packed(given)
+    flat = copies.flat
     target = empty(found.size() * flat.numel(), dtype=flat.dtype, device=flat.device)
     work = collectives.all_gather_into_tensor(target, flat, found, async_op=True)
     targets = [t.detach() for one in outputs for t in one]

@@ -10,9 +10,9 @@ from typing import Any
 from fastgrad.func.batched import need_randomness, one_hot, stacked
 from fastgrad.func.derivatives import LinearMap, Run, chosen_places
 from fastgrad.func.trees import leaves_of, rebuilt
+from fastgrad.functions.arguments import is_tensor
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.shape import movedim
-from fastgrad.native.build.loader import TensorBase
 
 
 def _need_real(name: str, what: str, leaves: Sequence[Any]) -> None:
@@ -21,11 +21,23 @@ def _need_real(name: str, what: str, leaves: Sequence[Any]) -> None:
     What is no tensor is for others to refuse.
     """
     for k, x in enumerate(leaves):
-        if isinstance(x, TensorBase) and x.is_complex():  # type: ignore[attr-defined]
+        if is_tensor(x) and x.is_complex():
             raise RuntimeError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {k}. "
                 "func.jvp and func.vjp take complex tensors, and so does view_as_real"
             )
+
+
+def _real_run(
+    name: str, called: str, func: Callable[..., Any], args: Any, argnums: Any, has_aux: bool, kwargs: Any
+) -> Run:
+    """A function called on aliases of real inputs, with real outputs; `called` is how messages call that."""
+    places = chosen_places(name, argnums, args)
+    _need_real(name, "inputs", leaves_of(tuple(args[k] for k in places)))
+    run = Run(name, func, args, places, has_aux, kwargs)
+    run.need_outputs(called)
+    _need_real(name, "outputs", run.outputs)
+    return run
 
 
 def jacrev(
@@ -75,11 +87,7 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        places = chosen_places("jacrev", argnums, args)
-        _need_real("jacrev", "inputs", leaves_of(tuple(args[k] for k in places)))
-        run = Run("jacrev", func, args, places, has_aux, kwargs)
-        run.need_outputs("vjp(f, *primals)")
-        _need_real("jacrev", "outputs", run.outputs)
+        run = _real_run("jacrev", "vjp(f, *primals)", func, args, argnums, has_aux, kwargs)
         watched = run.is_watched
         jacobians = []
         for output in run.outputs:
@@ -150,11 +158,7 @@ def jacfwd(
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        places = chosen_places("jacfwd", argnums, args)
-        _need_real("jacfwd", "inputs", leaves_of(tuple(args[k] for k in places)))
-        run = Run("jacfwd", func, args, places, has_aux, kwargs)
-        run.need_outputs("jvp(f, primals, tangents)")
-        _need_real("jacfwd", "outputs", run.outputs)
+        run = _real_run("jacfwd", "jvp(f, primals, tangents)", func, args, argnums, has_aux, kwargs)
         linear, watched = LinearMap(run), run.is_watched
         columns: list[list[Any]] = [[] for _ in run.outputs]  # for each output its Jacobians by inputs
         for x in run.inputs:

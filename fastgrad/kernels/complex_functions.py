@@ -108,9 +108,8 @@ def _exponentials(words: Any, floats: Any, part: Any, decorate: Any) -> Function
         scale, turn = exp_of(real(x)), imag(x)
         if turn == 0:  # so that an infinite scale leaves it zero
             return make(scale, turn)
-        if (
-            scale == 0 and real(x) - real(x) != 0 and turn - turn != 0
-        ):  # of exactly nothing no turn makes anything
+        # Of exactly nothing no turn makes anything.
+        if scale == 0 and real(x) - real(x) != 0 and turn - turn != 0:
             return make(scale, scale)
         return make(scale * cos_of(turn), scale * sin_of(turn))
 

@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import fastgrad as fg
+from fastgrad.kernels.cpu.formulas import sealed
+from fastgrad.native.build import processors
+from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
+from fastgrad.native.contracts.frames.elementwise import FLAT
+from fastgrad.ops.kernel_table import KERNELS
 
 ROWS, LENGTH = 64, 512
 LEAST = np.finfo(np.float32).tiny
@@ -80,3 +85,19 @@ def test_gradients_have_the_bits_of_eager_ones():
         fused = compiled(x, y, g)
     assert "1 launches, of" in str(fg.compile.explain(compiled))
     assert np.array_equal(bits(step(x, y, g)), bits(fused))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "alike", "count"),
+    [
+        ("div", FLOAT32, (1,), 1), ("div", FLOAT32, (0,), 0), ("div", FLOAT32, (), 0), ("div", FLOAT64, (1,), 0),
+        ("div_da", FLOAT32, (1,), 1), ("div_db", FLOAT32, (2,), 2), ("div_db", FLOAT32, (1, 2), 2),
+        ("add", FLOAT32, (1,), 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("slow", [False, True])
+def test_which_divisions_become_products(monkeypatch, name, dtype, alike, count, slow):
+    monkeypatch.setattr(processors, "divides_slowly", lambda: slow)
+    (kernel,) = (k for k in KERNELS if k.name == name)
+    calls = sealed(kernel, dtype, FLAT, alike).text.count("call float @fastgrad_quotient(")
+    assert calls == (count if slow else 0)

@@ -27,26 +27,32 @@ OK, INVALID, REMOTE = 0, 4, 6
 _KINDS = {0: "i1", 1: "u1", 2: "i4", 4: "i8", 7: "f4", 8: "f8"}
 _HALVES = {6: FLOAT16, 9: BFLOAT16}
 _COMBINED: dict[int, Callable[..., Any]] = {0: np.add, 1: np.multiply, 2: np.maximum, 3: np.minimum}
+PATIENCE = 60  # seconds in which ranks that were given one identity have to meet
 _TEXT = b"the stand-in's reason"
 
 
 def _communicator(identity: bytes, size: int, rank: int) -> Any:
-    """A communicator of those that know an identity: who they are stands in files, as addresses do behind NCCL's."""
+    """A communicator of those that know an identity: who they are stands in files, as addresses do behind NCCL's.
+
+    None if they are not so many, or are other ranks of theirs.
+    """
     from mpi4py import MPI
 
     meeting = Path(tempfile.gettempdir()) / f"fake_nccl_{identity.hex()[:32]}"
     meeting.mkdir(exist_ok=True)
     (meeting / f".{rank}").write_text(str(MPI.COMM_WORLD.Get_rank()))
     (meeting / f".{rank}").rename(meeting / str(rank))
+    end = time.monotonic() + PATIENCE
     while not all((meeting / str(k)).exists() for k in range(size)):
+        if time.monotonic() > end:
+            return None
         time.sleep(0.001)
     ranks = [int((meeting / str(k)).read_text()) for k in range(size)]
     comm = MPI.COMM_WORLD.Create_group(MPI.COMM_WORLD.Get_group().Incl(ranks))
     comm.Barrier()
     if rank == 0:
         shutil.rmtree(meeting)
-    assert (comm.Get_size(), comm.Get_rank()) == (size, rank)
-    return comm
+    return comm if (comm.Get_size(), comm.Get_rank()) == (size, rank) else None
 
 
 class FakeNccl:
@@ -92,8 +98,11 @@ class FakeNccl:
         known = bytes(identity)
         if known[0] != 1 or not 0 <= rank < size:
             return INVALID
+        found = _communicator(known, size, rank)
+        if found is None:
+            return INVALID
         handle = next(self._handles)
-        self.communicators[handle] = _communicator(known, size, rank)
+        self.communicators[handle] = found
         ctypes.c_int64.from_address(out).value = handle
         return OK
 

@@ -82,6 +82,24 @@ def ran(run, threads, *arrays):
     run_block(TARGET.made(run), tuple(np.int64(a.ctypes.data) for a in arrays), 0, threads, 1)
 
 
+def one_stays_away(f):
+    if thread() != 3:
+        barrier()
+
+
+def one_fails(f):
+    if thread() == 3:
+        raise ValueError("of one thread")
+    barrier()
+
+
+def test_threads_that_nobody_joins():
+    with pytest.raises(RuntimeError, match=r"threads \[0, 1, 2, 4, 5\] of block 0 wait for others in vain"):
+        run_block(one_stays_away, (), 0, 6, 1)
+    with pytest.raises(ValueError, match="of one thread"):
+        run_block(one_fails, (), 0, 6, 1)
+
+
 def factors(rows, code, seed):
     values = (
         np.random.default_rng(seed).standard_normal((rows, 16 if code in HALVES else 8)).astype(np.float32)

@@ -91,9 +91,9 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
     for i in schedule.made.values():
         if i.kind == APPLY:
             name, dtype, form = i.about[:3]
-            alike = tuple(k for k, a in enumerate(i.args) if schedule.level[a] != ELEMENT)
-            inner = alike if schedule.level[i.value] == ELEMENT else ()
-            scope[f"formula{i.value}"] = sealed(kernels[str(name)], int(dtype), int(form), inner).call
+            in_loop = schedule.level[i.value] == ELEMENT
+            alike = tuple(k for k, a in enumerate(i.args) if in_loop and schedule.level[a] != ELEMENT)
+            scope[f"formula{i.value}"] = sealed(kernels[str(name)], int(dtype), int(form), alike).call
         elif i.kind == REDUCE and i.about[0] in BETTER:
             dtype = int(i.about[1])
             scope[f"{i.about[0]}_{dtype}"] = getattr(ELEMENTS[dtype].math, BETTER[str(i.about[0])])

@@ -52,10 +52,11 @@ def host() -> Processor:
 
 
 def divides_slowly() -> bool:
-    """Whether a division of whole vectors of floats takes several times as long as conversions to double and back."""
-    return (
-        host().name in FULL_WIDTH
-    )  # one divider for the eight or sixteen elements, half as wide as they are
+    """Whether a division of whole vectors of floats takes several times as long as conversions to double and back.
+
+    These processors have one divider, half as wide as their vectors.
+    """
+    return host().name in FULL_WIDTH
 
 
 def wide_tiles() -> bool:
