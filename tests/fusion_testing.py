@@ -38,23 +38,28 @@ class Recorded:
         self.before = [t.detach().clone() for t in self.inputs]
         self.others = [t.flip(0).clone() if t.dim() else t.detach().clone() for t in self.before]
         function(*self.inputs)
-        self._set(self.before)
+        self.set()
         self.tape: Tape = record()
         with self.tape:
             results = function(*self.inputs)
         self.results = list(results) if isinstance(results, tuple) else [results]
         self.fused: FusedTape | None = None
 
-    def _set(self, values: Sequence[Any]) -> None:
+    def set(self, values: Sequence[Any] | None = None) -> None:
+        """Let the inputs have these values, or those that they had."""
         with fg.no_grad():
-            for t, value in zip(self.inputs, values, strict=True):
+            for t, value in zip(self.inputs, self.before if values is None else values, strict=True):
                 t.copy_(value)
+
+    def seen(self) -> list[np.ndarray]:
+        """What the results are now, and what became of the inputs."""
+        return [bits(t) for t in (*self.results, *self.inputs)]
 
     def replay(self, values: Sequence[Any] | None = None) -> list[np.ndarray]:
         """The results, and what becomes of the inputs."""
-        self._set(self.before if values is None else values)
+        self.set(values)
         self.tape.replay()
-        return [bits(t) for t in (*self.results, *self.inputs)]
+        return self.seen()
 
     def fuse(self) -> FusedTape:
         self.fused = fuse(self.tape.entries(), wanted_of([*self.results, *self.inputs]))

@@ -9,6 +9,7 @@ from fusion_testing import Recorded, bits, check, same, wanted_of
 import fastgrad as fg
 import fastgrad.nn.functional as F
 from fastgrad.compiler.fusion import fuse
+from fastgrad.native.build.loader import runtime_get
 from fastgrad.native.host.tape import FusedLaunch, MaskLaunch, record
 
 SIZES = [1, 2, 7, 64, 1000, 4096, 70001]
@@ -367,10 +368,28 @@ def test_state_from_one_replay_to_the_next():
 # --- threads -----------------------------------------------------------------------------------------------------
 
 
+def replays_by(recorded: Recorded, *counts: int) -> list:
+    """What replays by so many threads give, of fused launches that were divided."""
+    before = fg.get_num_threads()
+    fg.set_num_threads(max(counts))
+    try:
+        fused = recorded.fuse().report.fused
+        results = []
+        for threads in counts:
+            fg.set_num_threads(threads)
+            recorded.set()
+            divided = runtime_get("divided")
+            recorded.tape.replay()
+            assert runtime_get("divided") - divided >= len(fused) > 0
+            results.append(recorded.seen())
+        return results
+    finally:
+        fg.set_num_threads(before)
+
+
 @pytest.mark.parametrize("shape", [(500_000,), (600, 1000)])
 def test_results_do_not_depend_on_the_number_of_threads(shape):
     x, y = normal(*shape, grad=True), normal(*shape)
-    before = fg.get_num_threads()
 
     def step(x, y):
         x.grad = None
@@ -378,19 +397,10 @@ def test_results_do_not_depend_on_the_number_of_threads(shape):
         loss.backward()
         return loss, x.grad
 
-    fg.set_num_threads(5)
-    try:
-        recorded = Recorded(step, [x, y])
-        recorded.fuse()
-        results = []
-        for threads in (1, 2, 5):
-            fg.set_num_threads(threads)
-            results.append(recorded.replay())
-        for others in results[1:]:
-            for found, expected in zip(others, results[0], strict=True):
-                same(found, expected)
-    finally:
-        fg.set_num_threads(before)
+    first, *others = replays_by(Recorded(step, [x, y]), 1, 2, 5)
+    for results in others:
+        for found, expected in zip(results, first, strict=True):
+            same(found, expected)
     x.grad = None
 
 
@@ -580,20 +590,9 @@ def test_a_sum_of_columns_that_is_used_at_once():
 
 
 def test_sums_of_columns_do_not_depend_on_the_number_of_threads():
-    x, y = normal(2048, 256), normal(2048, 256)
-    before = fg.get_num_threads()
-    fg.set_num_threads(5)
-    try:
-        recorded = Recorded(lambda x, y: ((x * y).sum(0), (x + y).sum(0)), [x, y])
-        recorded.fuse()
-        results = []
-        for threads in (1, 5):
-            fg.set_num_threads(threads)
-            results.append(recorded.replay())
-        for found, expected in zip(*results, strict=True):
-            same(found, expected)
-    finally:
-        fg.set_num_threads(before)
+    recorded = Recorded(lambda x, y: ((x * y).sum(0), (x + y).sum(0)), [normal(2048, 256), normal(2048, 256)])
+    for found, expected in zip(*replays_by(recorded, 1, 5), strict=True):
+        same(found, expected)
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------
