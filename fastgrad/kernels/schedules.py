@@ -23,6 +23,7 @@ from fastgrad.kernels.programs import (
     Instruction,
     Program,
 )
+from fastgrad.native.contracts.frames.fused import LENGTH_TOGETHER, PITCH, ROWS_TOGETHER
 
 CHEAP = 6
 """Instructions up to which a value is computed again rather than kept."""
@@ -145,9 +146,26 @@ class Schedule(Phases):
         self.loops = [_Filling(self, phase).loop() for phase in range(self.last, -1, -1)][::-1]
 
     @property
-    def room(self) -> int:
-        """How many rows of room there have to be."""
-        return len(self.rooms) + 2 * len(self.columns)
+    def rows_together(self) -> int:
+        """How many short rows are taken through each phase at a time."""
+        return ROWS_TOGETHER if self.last > 0 and not self.columns else 1
+
+    def room(self, length: int) -> int:
+        """How many bytes of room there have to be for rows of a length."""
+        together = self.rows_together if length <= LENGTH_TOGETHER else 1
+        rows = len(self.rooms) * together + 2 * len(self.columns)
+        return rows * ((length + PITCH) // PITCH * PITCH * 8)
+
+    def kept(self, phase: int) -> list[int]:
+        """What is known of a row behind the loop of a phase, or before, that a later phase needs."""
+        needed = {value for later in range(phase + 1, self.last + 1) for value in self.read_in(later)}
+        return [value for value in self.made if value in needed and max(self.phase[value], 0) == phase]
+
+    def read_in(self, phase: int) -> set[int]:
+        """What has been known of a row before that is needed in a phase."""
+        args = [a for i in self.known_behind(phase) for a in i.args]
+        found = {*self.loops[phase].outer, *args}
+        return {value for value in found if self.level[value] == ROW and max(self.phase[value], 0) < phase}
 
     def result_with(self, value: int) -> int:
         """The number of a result with these elements, or -1."""

@@ -365,6 +365,24 @@ def test_state_from_one_replay_to_the_next():
         same(recorded.replay()[0], value)
 
 
+@pytest.mark.parametrize("dtype", [fg.float32, fg.float64, fg.bfloat16])
+@pytest.mark.parametrize("length", [1, 5, 512, 513])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9])
+def test_rows_that_go_together_keep_what_is_theirs(rows, length, dtype):
+    def function(x, g):
+        e = (x - x.amax(-1, keepdim=True)).exp()
+        y = e / e.sum(-1, keepdim=True)
+        inner = (g * y).sum(-1, keepdim=True)
+        return y * (g - inner), inner * 2
+
+    check(
+        function,
+        normal(rows, length, dtype=dtype),
+        normal(rows, length, dtype=dtype),
+        close=0.02 if dtype == fg.bfloat16 else 1e-5,
+    )
+
+
 # --- threads -----------------------------------------------------------------------------------------------------
 
 

@@ -45,7 +45,6 @@ from fastgrad.native.contracts.frames.fused import (
     MAX_OUTS,
     MAX_STEPS,
     PIECE,
-    PITCH,
 )
 
 _EXPONENTS = {"pow": "b", "pow_da": "b"}
@@ -183,10 +182,9 @@ class _Planner:
             again = bool(more)
         outs = [o for o in self.stored if o in outs]
         self._frame(outs, needed)
-        room = Schedule(self.program).room if self.rows and not self.device else 0
+        room = Schedule(self.program).room(self.inner) if self.rows and not self.device else 0
         return Plan(
-            self.program, self.kernels, self.words,
-            room * ((self.inner + PITCH) // PITCH * PITCH * 8), self.numel * max(len(self.members) // 2, 1),
+            self.program, self.kernels, self.words, room, self.numel * max(len(self.members) // 2, 1),
             outs, [o for o in self.stored if o not in outs],
         )  # fmt: skip
 

@@ -6,6 +6,10 @@ the kernel table, each optimised by itself (`formulas`), so that it gives what a
 Note [Sums of columns]: rows are added up eight at a time, element by element, and these sums onto sums in float64. They
 are written when the last of the rows is done that go to parts together.
 
+Note [Rows together]: what a row is reduced to is known when the last vectors of its loop are through, and the next loop
+over it has to wait until then. So a few short rows go through a phase before any of them goes on to the next one: the
+processor begins with the next row while one ends. What is known of each of them waits on the stack.
+
 Note [Sums of rows]: a row is summed in blocks of at most 512 elements, each in vector lanes of the dtype, and the
 blocks in float64, as by the kernels of `reduce`.
 """
@@ -49,12 +53,14 @@ from fastgrad.kernels.schedules import (
     Step,
 )
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import advance, float_of
+from fastgrad.native.base.intrinsics import advance, float_of, stack_scratch
 from fastgrad.native.contracts.element_types import FLOAT64, FLOATS
-from fastgrad.native.contracts.frames.fused import PIECE, PITCH
+from fastgrad.native.contracts.frames.fused import LENGTH_TOGETHER, PIECE, PITCH, ROWS_TOGETHER
 
 BLOCK = 512
 ROWS_AT_ONCE = 8
+KEPT_WORDS = 2 * ROWS_TOGETHER
+"""Of what is kept of rows that go together: two for each, as a complex number has."""
 SUMS = ("sum", "mean")
 BETTER = {"amax": "maximum", "amin": "minimum"}
 WORST = {"amax": -np.inf, "amin": np.inf}
@@ -80,7 +86,8 @@ def _scope(schedule: Schedule, kernels: Mapping[str, Any]) -> dict[str, Any]:
     """What the names in the source stand for."""
     scope: dict[str, Any] = {
         "fused": frames.fused, "advance": advance, "float_of": float_of, "PIECE": PIECE, "BLOCK": BLOCK,
-        "PITCH": PITCH, "f64": np.float64,
+        "PITCH": PITCH, "f64": np.float64, "LENGTH_TOGETHER": LENGTH_TOGETHER,
+        "stack": stack_scratch(max(len(_kept(schedule)), 1) * KEPT_WORDS),
         "ROWS_AT_ONCE": ROWS_AT_ONCE, "clear": _clear, "gather": _gather,
         "pointer_9": ELEMENTS[FLOAT64].pointer,
     }  # fmt: skip
@@ -163,24 +170,46 @@ def source(schedule: Schedule) -> str:
             f"    {call}",
         ]
         return "\n".join(lines) + "\n"
-    for value, k in schedule.rooms.items():
-        lines.append(f"    room{value} = pointer_{schedule.dtype[value]}({_room(k)})")
+    lines += ["    n = f.n", "    row_bytes = (n + PITCH) // PITCH * PITCH * 8"]
+    for k, value in enumerate(_kept(schedule)):
+        lines.append(f"    kept{value} = pointer_{schedule.dtype[value]}(stack() + {k * KEPT_WORDS * 8})")
     for j, i in enumerate(schedule.columns):
         k, at = i.about[0], len(schedule.rooms) + 2 * j
-        lines.append(f"    part{k} = pointer_{i.about[2]}({_room(at)})")
-        lines.append(f"    sums{k} = pointer_9({_room(at + 1)})")
-    lines += ["    n = f.n", "    for r in range(f.first, f.first + f.rows):"]
-    before, behind = _columns(schedule)
-    body = [*_row_places(program), *before, *_values(schedule, ROW, -1)]
+        lines.append(f"    part{k} = pointer_{i.about[2]}(f.room.data + {at} * row_bytes)")
+        lines.append(f"    sums{k} = pointer_9(f.room.data + {at + 1} * row_bytes)")
+    lines += [
+        f"    together = {schedule.rows_together} if n <= LENGTH_TOGETHER else 1",
+        "    for start in range(f.first, f.first + f.rows, together):",
+        "        end = min(start + together, f.first + f.rows)",
+    ]
     for loop in schedule.loops:
-        body += [*_around(schedule, loop), *_values(schedule, ROW, loop.phase)]
-    body += behind
-    return "\n".join([*lines, *(f"        {line}" for line in body or ["pass"])]) + "\n"
+        lines.append("        for r in range(start, end):")
+        lines += [f"            {line}" for line in _phase(schedule, loop)]
+    return "\n".join(lines) + "\n"
 
 
-def _room(k: int) -> str:
-    """Where a row of the room begins."""
-    return f"f.room.data + {k} * ((f.n + PITCH) // PITCH * PITCH * 8)"
+def _phase(schedule: Schedule, loop: Loop) -> list[str]:
+    """What happens to a row in a phase."""
+    lines = _row_places(schedule.program)
+    for value, k in schedule.rooms.items():
+        at = f"({len(schedule.rooms)} * (r - start) + {k}) * row_bytes"
+        lines.append(f"room{value} = pointer_{schedule.dtype[value]}(f.room.data + {at})")
+    before, behind = _columns(schedule)
+    if loop.phase == 0:
+        lines += [*before, *_values(schedule, ROW, -1)]
+    for value in sorted(schedule.read_in(loop.phase)):
+        lines.append(f"v{value} = load_{schedule.dtype[value]}(kept{value}, r - start)")
+    lines += [*_around(schedule, loop), *_values(schedule, ROW, loop.phase)]
+    for value in schedule.kept(loop.phase):
+        lines.append(f"store_{schedule.dtype[value]}(kept{value}, r - start, v{value})")
+    if loop.phase == schedule.last:
+        lines += behind
+    return lines or ["pass"]
+
+
+def _kept(schedule: Schedule) -> list[int]:
+    """What is known of a row in one phase and needed in another one."""
+    return [value for loop in schedule.loops for value in schedule.kept(loop.phase)]
 
 
 # --- values ----------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ PIECE = 4096
 """Elements that stand for a row where there are none."""
 PITCH = 8
 """A row that is kept has room for a multiple of so many elements of eight bytes, larger than its length."""
+ROWS_TOGETHER, LENGTH_TOGETHER = 4, 512
+"""How many rows a CPU takes at a time through each phase of a program, and how long they may be."""
 
 # Rows from `first` on, of `n` elements each; where there are no rows, `n` elements in pieces. Rows may run over several
 # dimensions, whose sizes are `outer` from the innermost one on, and go to parts by a multiple of `grain`. An address of
