@@ -50,7 +50,6 @@ from fastgrad.native.contracts.element_types import (
     WIDE,
     computed_in,
 )
-from fastgrad.native.contracts.frames.fused import PITCH
 from fastgrad.native.contracts.limits import FRAME_WORDS
 from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures, KernelNode
 from tests.cuda_halves import kind_of, read, rounded
@@ -486,7 +485,7 @@ class FakeDriver(Captures, Driver):
     def _fused(self, row: FusedRow) -> Cubin:
         """The CPU's kernel of a program; numbers of float32 stand in a GPU's frame as such."""
         run, frame = _KERNEL(compile_fused(row.program, row.kernels)), row.frame(0)
-        rows = Schedule(row.program).room if row.program.rows else 0
+        schedule = Schedule(row.program) if row.program.rows else None
         single = {int(i.about[1]) for i in row.program.code if i.kind == NUMBER and i.about[0] == FLOAT32}
 
         def run_widened(parameters: int, blocks: int) -> None:
@@ -495,8 +494,8 @@ class FakeDriver(Captures, Driver):
                 at = frame.place("numbers") + k
                 value = np.float64(np.int32(words[at]).view(np.float32))
                 words[at] = int(value.view(np.int64))
-            row = (words[frame.place("n")] + PITCH) // PITCH * PITCH * 8
-            room = ctypes.create_string_buffer(max(rows * row, 1))  # that of a GPU needs none
+            nbytes = schedule.room(words[frame.place("n")]) if schedule else 0
+            room = ctypes.create_string_buffer(max(nbytes, 1))  # that of a GPU needs none
             words[frame.place("room")] = ctypes.addressof(room)
             run(ctypes.addressof(words))
 
