@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import multiprocessing
 import os
 import re
@@ -54,11 +55,20 @@ def facts(cell: tuple[str, int, int, tuple[str, ...]]) -> list[Facts] | str:
     return found
 
 
+def _begin() -> None:
+    """Load what compiles; no collection looks at it again."""
+    import fastgrad.kernels.cuda.assemble  # noqa: F401
+
+    _rows()
+    gc.collect()
+    gc.freeze()
+
+
 def compiled(
     cells: list[tuple[str, int, int, tuple[str, ...]]],
 ) -> dict[tuple[str, int, int], list[Facts] | str]:
     """Facts of many kernels."""
     workers = min(os.cpu_count() or 1, 8)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin) as pool:
         results = pool.map(facts, cells, chunksize=max(1, min(8, len(cells) // workers)))
         return {cell[:3]: result for cell, result in zip(cells, results, strict=True)}

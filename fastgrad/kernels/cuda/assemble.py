@@ -19,6 +19,7 @@ from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.cores import FIRST
 from fastgrad.kernels.cuda.frames import view
+from fastgrad.native.build.collector import collector_off
 from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.contracts.cuda import MANY, MANY_PARAMETERS
 
@@ -49,6 +50,7 @@ class Assembled(NamedTuple):
 
 
 @Uninterrupted()
+@collector_off()
 def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> Assembled:
     """Compile a kernel for an architecture such as ``sm_90``."""
     knows = _capability(architecture) >= FIRST

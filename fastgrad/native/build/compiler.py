@@ -7,9 +7,7 @@ through them; see Note [Entries] in `contracts.entries`.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,6 +16,7 @@ from numba import njit, types
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import Lowered, collect, link
 from fastgrad.native.build import processors
+from fastgrad.native.build.collector import collector_off
 from fastgrad.native.build.incremental import machine_codes
 from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.build.machine_code import (
@@ -32,9 +31,6 @@ from fastgrad.native.build.parts import divided
 from fastgrad.native.contracts.entries import Export
 
 NUMBA_TYPES = {"i": types.int64, "d": types.float64, "v": types.void}
-MANY = 1 << 20
-"""New objects that are collected at once: the collector would walk over them once for each generation."""
-
 
 KERNEL = """
 declare i32 @{symbol}(ptr, ptr, i64)
@@ -47,26 +43,12 @@ define void @fastgrad_{name}(i64 %frame) {{
 """A kernel around a compiled function, which raises nothing."""
 
 
-@contextlib.contextmanager
-def _collector_off() -> Iterator[None]:
-    """Without the garbage collector: what a compiler makes lives as long as it works, and looking at it takes time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            if gc.get_count()[0] > MANY:
-                gc.collect()
-            gc.enable()
-
-
 class UndefinedError(RuntimeError):
     """A unit refers to a function that it is not to refer to, which is the argument."""
 
 
 @Uninterrupted()
-@_collector_off()
+@collector_off()
 def compile_unit(
     name: str,
     exports: list[Export],
@@ -113,7 +95,7 @@ def optimised(
     return module
 
 
-@_collector_off()
+@collector_off()
 def compile_parts(
     name: str, exports: list[Export], rooms: Sequence[tuple[str, ...]], wrappers: Callable[[list[str]], str]
 ) -> list[bytes]:
