@@ -1355,6 +1355,8 @@ def scatter_reduce(input: _Tensor, axis: _int, index: _Tensor, src: _Tensor, red
     r"""A copy of `input`, reduced with the elements of `src` that the index sends to each place."""
 def searchsorted(sorted_sequence: _Tensor, input: _Tensor | _int | _float | _complex, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: _Tensor | None = None) -> _Tensor:
     r"""Where values would have to stand in rows that are in order."""
+def segment_reduce(data: _Tensor, reduce: _str, *, lengths: _Tensor | None = None, indices: None = None, offsets: _Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _int | _float | _complex | None = None) -> _Tensor:
+    r"""Reduce pieces of a dimension to one element each."""
 @_overload
 def select(input: _Tensor, dim: _int, index: _int) -> _Tensor:
     r"""The slice at one position of a dimension, which goes."""

@@ -23,8 +23,9 @@ def _(c: Call) -> Any:
 
 
 @rule(
-    "scatter", "scatter.value", "scatter_add", "scatter_reduce", "scatter_reduce.amax", "scatter_reduce.amin"
-)
+    "scatter", "scatter.value", "scatter_add", "scatter_reduce", "scatter_reduce.amax", "scatter_reduce.amin",
+    "segment_reduce", "segment_reduce.prod", "segment_reduce.max", "segment_reduce.min",
+)  # fmt: skip
 def _(c: Call) -> Any:
     if c.xs[0] is None or c.ints[1:] != (0,):  # onto zeros of sizes in the integers
         return NotImplemented

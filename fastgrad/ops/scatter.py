@@ -1,4 +1,4 @@
-"""Scattering to places along one dimension: what is there is replaced, multiplied or compared.
+"""Scattering to places along one dimension: what is there is replaced, multiplied or compared, or added by segments.
 
 `scatter_add` stands beside gathering, whose derivative it is (`ops.index`).
 """
@@ -93,6 +93,50 @@ for _op in (scatter_amax, scatter_amin):
     def _(g, x, source, index, y, dim):
         _, theirs, share = _shares(g, x, source, index, y, dim)
         return theirs * invoke(gather, (share, index), dim)
+
+
+# --- by segments ---------------------------------------------------------------------------------------------------
+
+# Onto a base that is the same for all elements of a segment and has no gradient: the number that each begins with.
+_SEGMENTS = "SegmentReduceBackward0"
+
+
+def _by_segments(suffix, how, flags=0):
+    return _scattering(f"segment_reduce{suffix}", how, _SEGMENTS, flags, saved_as="initial data index")
+
+
+segment_sum = _by_segments("", "add")
+segment_prod = _by_segments(".prod", "mul", IN_FLOAT32)
+
+
+@segment_sum.vjp("source")
+def _(g, index, dim):
+    return invoke(gather, (g, index), dim)
+
+
+@segment_prod.vjp("source")
+def _(g, x, source, index, y, dim):
+    """Of a factor that is alone in being zero or NaN the gradient is the product of the others."""
+    odd = m.logical_or(m.eq(source, 0.0), m.ne(source, source))
+    marks = m.where(odd, 1.0, zeros_like(source))
+    count = invoke(gather, (_scattered(scatter_add, zeros_like(x), marks, index, dim), index), dim)
+    single = m.logical_and(odd, m.eq(count, 1.0))
+    others = _scattered(scatter_mul, x, m.where(single, 1.0, source), index, dim)
+    alone = invoke(gather, (g * others, index), dim)
+    return m.where(
+        single, alone, invoke(gather, (g * y, index), dim) / m.where(m.eq(source, 0.0), 1.0, source)
+    )
+
+
+for _op in (_by_segments(".max", "amax"), _by_segments(".min", "amin")):
+
+    @_op.vjp("source")
+    def _(g, x, source, index, y, dim):
+        """In equal parts to all elements that are the result, or NaN; none for what a segment begins with."""
+        chosen = m.logical_or(m.eq(source, invoke(gather, (y, index), dim)), m.ne(source, source))
+        marks = m.where(chosen, 1.0, zeros_like(source))
+        count = _scattered(scatter_add, zeros_like(x), marks, index, dim)
+        return marks * invoke(gather, (g / m.where(m.eq(count, 0.0), 1.0, count), index), dim)
 
 
 # The same in place, where nothing is recorded.

@@ -42,6 +42,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     sampling,
     scattering,
     searching,
+    segments,
     shape,
     sorting,
     special,

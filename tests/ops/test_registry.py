@@ -84,6 +84,7 @@ ELSEWHERE = {
     "alias": "a view of the whole: what squeeze and others return where nothing is left to do",
     "ctc_loss": "a loss without second derivatives: tests/nn/test_ctc.py",
     "copy_slices": "the history of a tensor of which a view was changed in place",
+    "segment_reduce": "a function over pieces of a dimension: tests/ops/test_segments.py",
     "view_as_real": "complex numbers: tests/ops/test_complex.py",
     "view_as_complex": "the same",
     "conj": "the same",
