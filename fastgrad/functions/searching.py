@@ -15,7 +15,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.scattering import scatter
-from fastgrad.functions.shape import cat, reshape, transpose, wrapped
+from fastgrad.functions.shape import cat, movedim, reshape, wrapped
 from fastgrad.functions.sorting import sort
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
@@ -232,9 +232,7 @@ def _first_of_runs(rows: Any) -> Any:
     n = rows.shape[0]
     starts = full((n,), True, device=rows.device)
     if n > 1:
-        starts[1:] = (
-            (rows[1:] != rows[:-1]).any(1) if rows.shape[1] else full((n - 1,), False, device=rows.device)
-        )
+        starts[1:] = (rows[1:] != rows[:-1]).any(1)
     return starts
 
 
@@ -250,9 +248,14 @@ def _answer(found: Any, *more: Any) -> Any:
     return out if len(out) > 1 else found
 
 
-def _rows(x: Any, dim: int) -> tuple[Any, Any]:
-    """The slices of a dimension as rows of a matrix."""
-    moved = transpose(x, 0, dim)
+def _rows(name: str, x: Any, dim: int) -> tuple[Any, Any]:
+    """The slices of a dimension as rows of a matrix, each in the order of the other dimensions."""
+    if 0 in (size for k, size in enumerate(x.shape) if k != dim):
+        raise RuntimeError(
+            f"{name}(): slices of dimension {dim} of a tensor of shape {tuple(x.shape)} have no elements: there are "
+            "dimensions of size 0 besides"
+        )
+    moved = movedim(x, dim, 0)
     return reshape(moved, moved.shape[0], math.prod(moved.shape[1:])), moved
 
 
@@ -295,10 +298,11 @@ def unique(
     >>> fg.unique(fg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
     """
-    x = need_tensor("unique", input).detach()
-    as_flag("unique", "sorted", sorted)
-    wants_inverse = as_flag("unique", "return_inverse", return_inverse)
-    wants_counts = as_flag("unique", "return_counts", return_counts)
+    name = "unique"
+    x = need_tensor(name, input).detach()
+    as_flag(name, "sorted", sorted)
+    wants_inverse = as_flag(name, "return_inverse", return_inverse)
+    wants_counts = as_flag(name, "return_counts", return_counts)
     if dim is None:
         rows, shape = reshape(x, x.numel(), 1), tuple(x.shape)
         ordered, order = sort(reshape(x, x.numel()), stable=True)
@@ -306,13 +310,13 @@ def unique(
         first = _runs(starts)
         found = ordered[first]
     else:
-        d = wrapped("unique", dim, x.dim())
-        rows, moved = _rows(x, d)
+        d = wrapped(name, dim, x.dim())
+        rows, moved = _rows(name, x, d)
         shape = (rows.shape[0],)
         order = _ordered_rows(rows)
         starts = _first_of_runs(rows[order])
         first = _runs(starts)
-        found = transpose(moved[order[first]], 0, d)
+        found = movedim(moved[order[first]], 0, d)
     inverse = None
     if wants_inverse:
         places = full((rows.shape[0],), 0, dtype=dtypes.int64, device=x.device)
@@ -345,19 +349,20 @@ def unique_consecutive(
     >>> fg.unique_consecutive(fg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
     """
-    x = need_tensor("unique_consecutive", input).detach()
-    wants_inverse = as_flag("unique_consecutive", "return_inverse", return_inverse)
-    wants_counts = as_flag("unique_consecutive", "return_counts", return_counts)
+    name = "unique_consecutive"
+    x = need_tensor(name, input).detach()
+    wants_inverse = as_flag(name, "return_inverse", return_inverse)
+    wants_counts = as_flag(name, "return_counts", return_counts)
     if dim is None:
         moved, shape, d = reshape(x, x.numel()), tuple(x.shape), 0
         rows = reshape(moved, x.numel(), 1)
     else:
-        d = wrapped("unique_consecutive", dim, x.dim())
-        rows, moved = _rows(x, d)
+        d = wrapped(name, dim, x.dim())
+        rows, moved = _rows(name, x, d)
         shape = (rows.shape[0],)
     starts = _first_of_runs(rows)
     first = _runs(starts)
-    found = transpose(moved[first], 0, d) if d else moved[first]
+    found = movedim(moved[first], 0, d) if d else moved[first]
     inverse = reshape(cumsum(starts, 0) - 1, shape) if wants_inverse else None
     return _answer(found, inverse, _lengths(first, rows.shape[0]) if wants_counts else None)
 
