@@ -212,8 +212,12 @@ def install(kernels: list[Any]) -> None:
 def _resolve(cell: int) -> int:
     """Called by the runtime for an empty cell: the address that belongs there, 0 if the kernel lacks the dtype.
 
-    What is raised here leaves the op that needed the kernel as it is.
+    Where nothing is launched, it only asks whether there is one for the dtype: by -1 minus the cell. What is raised
+    here leaves the op that needed the kernel as it is.
     """
+    if cell < 0:
+        kernel, device, dtype, _ = place(-1 - cell)
+        return int(kernel.takes(dtype, device))
     kernel, device, dtype, layout_class = place(cell)
     if not kernel.takes(dtype, device):
         return 0

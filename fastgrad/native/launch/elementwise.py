@@ -42,7 +42,7 @@ from fastgrad.native.launch.half_numbers import needs_float32
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import can_cast, compute_dtype, is_floating, is_half, out_dtype_of
 from fastgrad.native.launch.strided import across_operands, in_pieces, one_line, strided_frame
-from fastgrad.native.memory.launches import launch
+from fastgrad.native.memory.launches import launch, need_dtype
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.tensors.elements import (
     FLAT_INPUTS,
@@ -137,7 +137,7 @@ def run_elementwise(kernel, dtype, n, ins, out):
     """Launch `kernel` over inputs of one dtype into `out`, which has the broadcast shape."""
     to = tensor(out)
     if to.numel == 0:
-        return 0
+        return need_dtype(kernel, to.device, dtype)
     flat = to.flags & CONTIGUOUS != 0
     inplace = -1
     for k in range(n):
@@ -452,7 +452,7 @@ def elementwise(op, n, ins):
         return out
     to = tensor(out)
     if to.numel == 0:
-        return out
+        return finished(out, need_dtype(info.kernel, t0.device, dtype))
     f.n = to.numel
     f.out = to.data
     return finished(out, launch(info.kernel, t0.device, dtype, FLAT, frame, FLAT_INPUTS + n, to.numel))

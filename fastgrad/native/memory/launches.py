@@ -142,6 +142,27 @@ def resolve(cell):
     return address
 
 
+@native_once
+def need_dtype(kernel, device, dtype):
+    """Whether a kernel exists for a dtype, where there is nothing to launch it over: a status. Nothing is compiled."""
+    first = cell_of(kernel, device, dtype, 0)
+    for k in range(N_LAYOUTS):
+        if kernel_table()[first + k] != 0:
+            return 0
+    number = py_integer(-1 - first)
+    if number == 0:
+        return RAISED
+    answer = call_python(runtime().resolve, 1, number)
+    py_decref(number)
+    if answer == 0:
+        return RAISED
+    exists = py_integer_value(answer)
+    py_decref(answer)
+    if py_err_occurred() != 0:
+        return RAISED
+    return 0 if exists != 0 else fail(NO_KERNEL, first)
+
+
 @native
 def find_kernel(kernel, device, dtype, layout_class):
     """The address of a kernel, or a failure.
