@@ -75,7 +75,11 @@ with _collector_paused():
     from fastgrad.functions.public import PACKAGE
     from fastgrad import autograd, compiler, cuda, debug, linalg, version
     from fastgrad.compiler import compile
-    from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from fastgrad.autograd.anomaly import (
+        is_anomaly_check_nan_enabled,
+        is_anomaly_enabled,
+        set_anomaly_enabled,
+    )
     from fastgrad.autograd.introspect import hooks
     from fastgrad.autograd.native_hooks import native_hook
     from fastgrad.autograd.modes import (
@@ -188,10 +192,21 @@ _LATER |= dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "nn.functional.
 _LATER |= dict.fromkeys(
     (
         "autocast",
+        "autocast_decrement_nesting",
+        "autocast_increment_nesting",
         "clear_autocast_cache",
+        "get_autocast_cpu_dtype",
         "get_autocast_dtype",
+        "get_autocast_gpu_dtype",
         "is_autocast_cache_enabled",
+        "is_autocast_cpu_enabled",
         "is_autocast_enabled",
+        "set_autocast_cache_enabled",
+        "set_autocast_cpu_dtype",
+        "set_autocast_cpu_enabled",
+        "set_autocast_dtype",
+        "set_autocast_enabled",
+        "set_autocast_gpu_dtype",
     ),
     "amp",
 )
@@ -295,6 +310,7 @@ __all__ = [
     "pi",
     "promote_types",
     "seed",
+    "set_anomaly_enabled",
     "set_default_device",
     "set_default_dtype",
     "set_float32_matmul_precision",

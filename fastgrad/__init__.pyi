@@ -80,6 +80,8 @@ def atan_(self: _Tensor) -> _Tensor:
 def atanh_(self: _Tensor) -> _Tensor:
     r"""In-place form of `atanh`."""
 from fastgrad.amp.autocast_mode import autocast as autocast
+from fastgrad.amp.switches import autocast_decrement_nesting as autocast_decrement_nesting
+from fastgrad.amp.switches import autocast_increment_nesting as autocast_increment_nesting
 from fastgrad import autograd as autograd
 from fastgrad import backends as backends
 bfloat16: _dtype
@@ -152,7 +154,9 @@ from fastgrad import func as func
 from fastgrad import futures as futures
 def gcd_(self: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""In-place form of `gcd`."""
+from fastgrad.amp.switches import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from fastgrad.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from fastgrad.amp.switches import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from fastgrad.places import get_default_device as get_default_device
 from fastgrad.dtypes import get_default_dtype as get_default_dtype
 from fastgrad.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
@@ -180,7 +184,8 @@ int64: _dtype
 int8: _dtype
 from fastgrad.autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from fastgrad.autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
-from fastgrad.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from fastgrad.amp.switches import is_autocast_cache_enabled as is_autocast_cache_enabled
+from fastgrad.amp.switches import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from fastgrad.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from fastgrad.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from fastgrad.inspection import is_distributed as is_distributed
@@ -242,6 +247,13 @@ def rsqrt_(self: _Tensor) -> _Tensor:
 from fastgrad.serialization import save as save
 from fastgrad.random import seed as seed
 from fastgrad import serialization as serialization
+from fastgrad.autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
+from fastgrad.amp.switches import set_autocast_cache_enabled as set_autocast_cache_enabled
+from fastgrad.amp.switches import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from fastgrad.amp.switches import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from fastgrad.amp.switches import set_autocast_dtype as set_autocast_dtype
+from fastgrad.amp.switches import set_autocast_enabled as set_autocast_enabled
+from fastgrad.amp.switches import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from fastgrad.places import set_default_device as set_default_device
 from fastgrad.dtypes import set_default_dtype as set_default_dtype
 from fastgrad.settings import set_default_tensor_type as set_default_tensor_type

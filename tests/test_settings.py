@@ -199,4 +199,3 @@ def test_there_is_no_cache_of_autocast():
     with fg.autocast("cpu"):
         fg.clear_autocast_cache()
         assert fg.is_autocast_enabled("cpu")
-    assert not fg.is_autocast_cache_enabled()

@@ -10,43 +10,68 @@ from typing import Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.autograd.modes import Mode
 from fastgrad.cuda import gpus, properties
+from fastgrad.functions.arguments import as_flag
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.flags import (
     AUTOCAST_BFLOAT16,
     AUTOCAST_FLOAT16,
+    AUTOCAST_TURNED,
+    AUTOCAST_UNCACHED,
     CPU_AUTOCAST,
     GPU_AUTOCAST,
     GPU_AUTOCAST_BFLOAT16,
     GPU_AUTOCAST_FLOAT16,
+    GPU_AUTOCAST_TURNED,
 )
 from fastgrad.places import device as Device  # noqa: N812
 
 
-class _Kind(NamedTuple):
-    """Autocast on one kind of devices: the modes of a thread for each dtype, all of them, the dtype that is usual."""
+class Kind(NamedTuple):
+    """Autocast on one kind of devices.
+
+    Attributes
+    ----------
+    modes : dict
+        The modes of a thread for each dtype; `all` of them.
+    turned : int
+        The mode in which autocast is off, and its dtype is not the usual one.
+    dtype : dtype
+        The usual one.
+    """
 
     modes: dict[dtypes.dtype, int]
     all: int
+    turned: int
     dtype: dtypes.dtype
 
+    def switches(self, dtype: dtypes.dtype, enabled: bool) -> tuple[int, int]:
+        """The modes that are switched on, and those that are switched off."""
+        turned = self.turned if dtype in self.modes and dtype is not self.dtype else 0
+        on = self.modes[dtype] if enabled else turned
+        return on, (self.all | self.turned) & ~on
 
-_KINDS = {
-    "cpu": _Kind(
-        {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16}, CPU_AUTOCAST, dtypes.bfloat16
+
+KINDS = {
+    "cpu": Kind(
+        {dtypes.bfloat16: AUTOCAST_BFLOAT16, dtypes.float16: AUTOCAST_FLOAT16},
+        CPU_AUTOCAST,
+        AUTOCAST_TURNED,
+        dtypes.bfloat16,
     ),
-    "cuda": _Kind(
+    "cuda": Kind(
         {dtypes.bfloat16: GPU_AUTOCAST_BFLOAT16, dtypes.float16: GPU_AUTOCAST_FLOAT16},
         GPU_AUTOCAST,
+        GPU_AUTOCAST_TURNED,
         dtypes.float16,
     ),
 }
 
 
-def _need_device(name: str, device_type: Any) -> str:
-    """The name of a kind of devices; ValueError where it is no text, RuntimeError where there is no such kind."""
+def need_device(name: str, device_type: Any, error: type[Exception] = TypeError) -> str:
+    """The name of a kind of devices; an error where it is no text, RuntimeError where there is no such kind."""
     if not isinstance(device_type, str):
-        raise ValueError(f"{name}(): expected `device_type` of type `str`, got: `{type(device_type)}`")
-    if device_type not in _KINDS:
+        raise error(f"{name}(): argument 'device_type' must be str, not {type(device_type).__name__}")
+    if device_type not in KINDS:
         Device(device_type)
     return device_type
 
@@ -60,7 +85,7 @@ def _is_on(device_type: str, dtype: dtypes.dtype, enabled: bool) -> bool:
         return False
     if device_type == "cuda" and dtype is dtypes.bfloat16 and not properties.is_bf16_supported():
         raise RuntimeError("Current CUDA Device does not support bfloat16. Please switch dtype to float16.")
-    if dtype not in _KINDS[device_type].modes:
+    if dtype not in KINDS[device_type].modes:
         name = device_type.upper()
         warnings.warn(
             f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
@@ -87,12 +112,13 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
     device_type : str
         ``"cpu"`` or ``"cuda"``: functions of tensors there choose their dtype.
     dtype : dtype, optional
-        float16 or bfloat16; by default the latter on the CPU and the former on GPUs. With another one, and for GPUs
-        where there are none, there is a warning, and autocast is off inside.
+        float16 or bfloat16; by default that of the context around, or the latter on the CPU and the former on GPUs.
+        With another one, and for GPUs where there are none, there is a warning, and autocast is off inside.
     enabled : bool
         Whether autocast is on inside, or off.
     cache_enabled : bool, optional
-        Accepted and without effect: a parameter is converted by each function that uses it.
+        What `is_autocast_cache_enabled` says inside. Nothing follows from it: a parameter is converted by each function
+        that uses it.
 
     Raises
     ------
@@ -114,23 +140,29 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
 
     device: str
     fast_dtype: dtypes.dtype
+    enabled: bool
+    cache: bool | None
 
     def __new__(
         cls, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> autocast:
         """The context."""
         self = super().__new__(cls)
-        self.device = _need_device("autocast", device_type)
-        if device_type not in _KINDS:
+        self.device = need_device("autocast", device_type, ValueError)
+        if device_type not in KINDS:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
-        kind = _KINDS[device_type]
         if dtype is not None and not isinstance(dtype, dtypes.dtype):
             raise TypeError(
                 f"autocast(): argument 'dtype' must be fastgrad.dtype, not {type(dtype).__name__}"
             )
-        self.fast_dtype = kind.dtype if dtype is None else dtype
-        self._on = kind.modes[self.fast_dtype] if _is_on(device_type, self.fast_dtype, enabled) else 0
-        self._off = kind.all & ~self._on
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self.enabled = _is_on(device_type, self.fast_dtype, enabled)
+        self.cache = cache_enabled
+        self._on, self._off = KINDS[device_type].switches(self.fast_dtype, self.enabled)
+        if cache_enabled is not None:
+            kept = as_flag("autocast", "cache_enabled", cache_enabled)
+            self._on |= 0 if kept else AUTOCAST_UNCACHED
+            self._off |= AUTOCAST_UNCACHED if kept else 0
         self._gives_self = 1
         return self
 
@@ -140,12 +172,12 @@ class autocast(Mode):  # noqa: N801 - the name that PyTorch's users write
         pass
 
     def _again(self) -> autocast:
-        return autocast(self.device, self.fast_dtype, bool(self._on))
+        return autocast(self.device, self.fast_dtype, self.enabled, self.cache)
 
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether there is autocast for a kind of devices."""
-    return _need_device("is_autocast_available", device_type) in _KINDS
+    return need_device("is_autocast_available", device_type) in KINDS
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
@@ -158,24 +190,21 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     ...     fg.is_autocast_enabled("cpu")
     True
     """
-    name = "cuda" if device_type is None else _need_device("is_autocast_enabled", device_type)
-    return name in _KINDS and bool(rt.get_mode() & _KINDS[name].all)
+    name = "cuda" if device_type is None else need_device("is_autocast_enabled", device_type)
+    return name in KINDS and bool(rt.get_mode() & KINDS[name].all)
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The half dtype of the innermost autocast; where none is on, bfloat16 of the CPU and float16 of GPUs."""
-    kind = _KINDS.get(_need_device("get_autocast_dtype", device_type), _KINDS["cpu"])
+    """The half dtype of autocast for a kind of devices: bfloat16 of the CPU and float16 of GPUs, until it is set."""
+    kind = KINDS.get(need_device("get_autocast_dtype", device_type), KINDS["cpu"])
     mode = rt.get_mode()
-    return next((dtype for dtype, bit in kind.modes.items() if mode & bit), kind.dtype)
+    if not mode & kind.all:
+        return next(t for t in kind.modes if (t is kind.dtype) != bool(mode & kind.turned))
+    return next(dtype for dtype, bit in kind.modes.items() if mode & bit)
 
 
 def clear_autocast_cache() -> None:
     """Nothing: parameters that were converted are not kept."""
-
-
-def is_autocast_cache_enabled() -> bool:
-    """Whether parameters that were converted are kept: they are not."""
-    return False
 
 
 # --- custom functions ------------------------------------------------------------------------------------------
@@ -213,7 +242,7 @@ def custom_fwd(
     ...     Square.apply(fg.ones(2, dtype=fg.bfloat16)).dtype
     fastgrad.float32
     """
-    _need_device("custom_fwd", device_type)
+    need_device("custom_fwd", device_type, ValueError)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
     function = fwd
@@ -252,7 +281,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
     bwd : callable
     device_type : str
     """
-    _need_device("custom_bwd", device_type)
+    need_device("custom_bwd", device_type, ValueError)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     function = bwd

@@ -123,6 +123,32 @@ class detect_anomaly(ContextBase):  # noqa: N801
         )
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off in this thread, until something else does.
+
+    Parameters
+    ----------
+    enabled : bool
+    check_nan : bool
+        Whether a pass raises at the first node that gives NaN.
+
+    Raises
+    ------
+    TypeError
+        If they are no bools.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.set_anomaly_enabled(True, check_nan=False)
+    >>> fg.is_anomaly_enabled(), fg.is_anomaly_check_nan_enabled()
+    (True, False)
+    >>> fg.set_anomaly_enabled(False)
+    """
+    as_flag("set_anomaly_enabled", "enabled", enabled)
+    rt.apply_context(ContextBase, *_switch("set_anomaly_enabled", enabled, check_nan))
+
+
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on in this thread."""
     return bool(rt.get_mode() & ANOMALY)

@@ -16,7 +16,7 @@ from fastgrad.compiler.guards import Guards
 from fastgrad.compiler.recordings import Recording
 from fastgrad.compiler.structure import Flat
 from fastgrad.native.build.loader import ContextBase, rt
-from fastgrad.native.contracts.flags import AUTOCAST, CREATE_GRAPH, FILTERED, KEEP_GRAPH, REHEARSAL
+from fastgrad.native.contracts.flags import AUTOCAST_STATE, CREATE_GRAPH, FILTERED, KEEP_GRAPH, REHEARSAL
 from fastgrad.native.contracts.records import RUNTIME, TENSOR
 from fastgrad.random import numbers_from
 
@@ -63,8 +63,8 @@ class Again:
         self._outputs = outputs
         self._held = [before.tensor for before in recording.held]
         self._modes = ContextBase()
-        on = rt.get_mode() & AUTOCAST
-        self._modes._on, self._modes._off = on, AUTOCAST & ~on
+        on = rt.get_mode() & AUTOCAST_STATE
+        self._modes._on, self._modes._off = on, AUTOCAST_STATE & ~on
         self._dtype = rt.word(_DEFAULT_DTYPE)
         self._refused = _why_not(recording)
         self.wanted: list[int] = []
