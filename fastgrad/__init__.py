@@ -116,6 +116,7 @@ _LATER: dict[str, str | None] = dict.fromkeys(
         "fft",
         "func",
         "futures",
+        "hub",
         "library",
         "multiprocessing",
         "nn",

@@ -169,6 +169,7 @@ from fastgrad.native.host.threads import get_num_threads as get_num_threads
 from fastgrad.random import get_rng_state as get_rng_state
 half: _dtype
 from fastgrad.autograd.introspect import hooks as hooks
+from fastgrad import hub as hub
 def i0_(self: _Tensor) -> _Tensor:
     r"""In-place form of `i0`."""
 from fastgrad.dtypes import iinfo as iinfo

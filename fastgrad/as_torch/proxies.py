@@ -137,6 +137,8 @@ def _is_hidden(path: str, place: ModuleType, name: str) -> bool:
 
 def _inside(path: str, module: str, name: str) -> Any:
     """A name that stands in no module behind: another module, a class that is missing, or nothing."""
+    if not path and name == NAME:  # programs write torch.torch: PyTorch's own imports have bound it
+        return sys.modules[NAME]
     imported = sys.modules.get(f"{module}.{name}")
     if imported is not None:
         return imported

@@ -47,6 +47,9 @@ class ReduceOp(Enum):
     BXOR = "BXOR"
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined] # what PyTorch calls the type of its members
+
+
 @cache
 def mpi() -> Any:
     """The module ``mpi4py.MPI``; its import starts MPI.

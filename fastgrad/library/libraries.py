@@ -259,9 +259,17 @@ def register_fake(
     _stacklevel: int = 1,
     allow_override: bool = False,
 ) -> Any:
-    """Register what makes results of the right sizes and dtypes: see `CustomOpDef.register_fake`."""
+    """Register what makes results of the right sizes and dtypes: see `CustomOpDef.register_fake`.
+
+    Once a library of ops that were compiled for PyTorch has been refused, what it may have defined need not exist: the
+    function then waits until somebody defines the op.
+    """
     if func is None:
         return lambda function: register_fake(op, function, lib=lib)
+    if isinstance(op, str) and callable(func) and namespaces.find(op) is None:
+        qualified("register_fake", op)
+        if namespaces.fake_waits(op, func):
+            return func
     return _op("register_fake", op).register_fake(func)
 
 

@@ -10,6 +10,12 @@ NAMESPACES: dict[str, Namespace] = {}
 LATER = {"aten": "fastgrad.nn.functional.native"}
 """Namespaces whose ops are registered by a module that is imported when a program first asks for one."""
 
+refused: list[str] = []
+"""Libraries of compiled ops that programs asked for and that could not be loaded."""
+
+_waiting: dict[str, Any] = {}
+"""What makes results without computing, for ops that may have been in such a library."""
+
 
 class Namespace:
     """The ops of a namespace as attributes.
@@ -64,6 +70,18 @@ def register(qualname: str, op: Any) -> None:
     """Let programs find an op, in place of one that had the name."""
     namespace, _, name = qualname.partition("::")
     NAMESPACES.setdefault(namespace, Namespace(namespace))._ops[name] = op
+    if qualname in _waiting:
+        op.register_fake(_waiting.pop(qualname))
+
+
+def fake_waits(qualname: str, function: Any) -> bool:
+    """Keep a function for ``register_fake`` until its op is defined, which a library that was refused may have had.
+
+    Packages register such functions for ops of their library while they are imported, loaded or not.
+    """
+    if refused:
+        _waiting[qualname] = function
+    return bool(refused)
 
 
 def remove(qualname: str, op: Any) -> None:

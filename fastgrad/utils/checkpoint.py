@@ -30,7 +30,13 @@ from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.host.saved_calls import launches_again, pass_of
 from fastgrad.nn.modules.container import Sequential
 from fastgrad.random import numbers_from, numbers_now
-from fastgrad.utils.reentrant import CheckpointFunction, check_backward_validity, detach_variable
+from fastgrad.utils.reentrant import (
+    CheckpointFunction,
+    check_backward_validity,
+    detach_variable,
+    get_device_states,
+    set_device_states,
+)
 from fastgrad.utils.replaying import autocast_now
 
 __all__ = [
@@ -42,8 +48,10 @@ __all__ = [
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 ContextFn = Callable[

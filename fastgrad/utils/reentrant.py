@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastgrad.autograd.engine import _is_checkpoint_valid, backward
 from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import enable_grad, no_grad
+from fastgrad.cuda.random import get_rng_state, set_rng_state
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.random import numbers_from, numbers_now
 from fastgrad.utils.replaying import autocast_now
@@ -33,6 +34,58 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn if no input requires grad."""
     if not any(x.requires_grad for x in inputs if is_tensor(x)):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The numbers of the GPUs on which tensors among the arguments lie, and the states of their generators.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> from fastgrad.utils.checkpoint import get_device_states
+    >>> get_device_states(fg.ones(2), [{"x": fg.ones(1)}], "text")
+    ([], [])
+    """
+    found: list[int] = []
+
+    def look(value: Any) -> None:
+        if is_tensor(value):
+            if value.device.type == "cuda" and value.device.index not in found:
+                found.append(value.device.index)
+        elif isinstance(value, Mapping):
+            for one in value.values():
+                look(one)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                look(one)
+
+    look(args)
+    return found, [get_rng_state(index) for index in found]
+
+
+def set_device_states(
+    devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None
+) -> None:
+    """Let the generators of GPUs go on from states that `get_device_states` gave.
+
+    Parameters
+    ----------
+    devices : sequence of int
+    states : sequence of Tensor
+    device_type : str, optional
+        ``"cuda"`` alone has generators to set; "cpu" and "meta" do nothing.
+
+    Examples
+    --------
+    >>> from fastgrad.utils.checkpoint import set_device_states
+    >>> set_device_states([], [])
+    """
+    if device_type in ("cpu", "meta"):
+        return
+    if device_type not in (None, "cuda"):
+        raise ValueError(f"set_device_states(): there are no devices of type {device_type!r}; use 'cuda'")
+    for device, state in zip(devices, states, strict=False):
+        set_rng_state(state, device)
 
 
 class CheckpointFunction(Function):

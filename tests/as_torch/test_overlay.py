@@ -169,7 +169,7 @@ def test_small_functions_of_libraries():
     assert _pytree.tree_unflatten([3, 4], spec) == {"a": [3, (4,)]}
     assert _pytree.tree_map(lambda a, b: a + b, [1, 2], [3, 4]) == [4, 6]
     assert _pytree.tree_map_only(int, str, [1, 2.0]) == ["1", 2.0]
-    with pytest.raises(ValueError, match="expected 2 leaves"):
+    with pytest.raises(ValueError, match="holds 2 items"):
         _pytree.tree_unflatten([1], spec)
     assert _get_device_index("cuda:1") == 1
     assert _get_device_index("cpu", allow_cpu=True) == -1

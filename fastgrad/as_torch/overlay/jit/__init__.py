@@ -19,6 +19,7 @@ __all__ = [
     "fork",
     "freeze",
     "ignore",
+    "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",
@@ -78,9 +79,20 @@ def script_if_tracing(fn: Thing) -> Thing:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def script_method(fn: Thing) -> Thing:
     """The same method."""
     return fn
+
+
+def _overload_method(fn: Thing) -> Thing:
+    """The same method: a signature that TorchScript would choose from; the last definition of the name runs."""
+    return fn
+
+
+_overload = _overload_method
 
 
 def export(fn: Thing) -> Thing:
@@ -96,6 +108,11 @@ def unused(fn: Thing) -> Thing:
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """The same function, what TorchScript would leave to Python; or a decorator."""
     return drop if callable(drop) else lambda fn: fn
+
+
+def interface(obj: Thing) -> Thing:
+    """The same class, whose methods TorchScript would look for in others."""
+    return obj
 
 
 def is_scripting() -> bool:

@@ -1,0 +1,1 @@
+"""Names of ``torch.distributions`` that libraries take from within."""

@@ -1,0 +1,1 @@
+"""Modules of ``torch.fx.experimental`` whose names libraries import."""
