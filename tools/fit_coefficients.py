@@ -121,6 +121,17 @@ def atanh_tail(w: Any) -> Any:
     return (2 * mp.atanh(s) / s - 2) / w if w > 1e-20 else mp.mpf(2) / 3
 
 
+LOG2_FIRST, LOG2_SECOND = 2 / mp.log(2), 2 / (3 * mp.log(2))
+
+
+def log2_tail(w: Any) -> Any:
+    """``((log2(1 + f) / s - a) / w - b) / w`` where ``s = f / (2 + f)``, ``w = s**2``, and a and b make it finite."""
+    if w < mp.mpf(10) ** -8:
+        return (mp.mpf(1) / 5 + w / 7 + w * w / 9) * LOG2_FIRST
+    s = mp.sqrt(w)
+    return ((LOG2_FIRST * mp.atanh(s) / s - LOG2_FIRST) / w - LOG2_SECOND) / w
+
+
 def exp2_ratio(r: Any) -> Any:
     """``(2**r - 1) / r``."""
     return mp.expm1(r * mp.log(2)) / r if abs(r) > 1e-30 else mp.log(2)
@@ -368,6 +379,7 @@ FITS = {
     ),
     "LOG_TAIL_64": Fit(F64, atanh_tail, lambda w: w / 2 + mp.mpf(10) ** -6, 6, 0, S_MAX**2),
     "POW_LOG": Fit(F64, atanh_tail, lambda w: w / 2 + mp.mpf(10) ** -6, 3, 0, S_MAX**2),
+    "POW_LOG2": Fit(F64, log2_tail, lambda w: w * w / LOG2_FIRST + mp.mpf(10) ** -8, 8, 0, S_MAX**2),
     "POW_EXP": Fit(F64, exp2_ratio, lambda r: abs(r) + mp.mpf(10) ** -6, 5, "-0.5001", "0.5001"),
     "SIN_TAIL f32": Fit(F32, sin_tail, lambda z: z + mp.mpf(10) ** -6, 2, 0, QUARTER),
     "SIN_TAIL f64": Fit(F64, sin_tail, lambda z: z + mp.mpf(10) ** -6, 5, 0, QUARTER),
@@ -414,6 +426,8 @@ CONSTANTS = {
     "LOG2E": 1 / mp.log(2),
     "LOG10E": 1 / mp.log(10),
     "LOG10_2": mp.log(2) / mp.log(10),
+    "LOG2_FIRST": LOG2_FIRST,
+    "LOG2_SECOND": LOG2_SECOND,
     "HALF_PI": mp.pi / 2,
     **{f"BESSEL_J{order} zero {k}": mp.besseljzero(order, k) for order in (0, 1) for k in (1, 2)},
     **{f"AIRY zero {k}": AIRY_ZEROS[k - 1] for k in (1, 2)},

@@ -48,9 +48,9 @@ from fastgrad.native.contracts.frames.fused import (
 )
 
 _EXPONENTS = {"pow": "b", "pow_da": "b"}
-_SMALL = {struct.unpack("<q", struct.pack("<d", power))[0] for power in (1.0, 2.0, 3.0, 4.0)}
+_SMALL = {struct.unpack("<q", struct.pack("<d", power))[0] for power in (1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5)}
 """Operands of formulas, and bits of numbers there that become a part of the program, of these and those less one: see
-Note [Small powers] in `kernels.vecmath`. Of others LLVM would make something else, 1 / x of a power of -1."""
+Note [Small powers] in `kernels.powers`. Others would be a program each."""
 
 IsWritten = Callable[[Operand], bool]
 
