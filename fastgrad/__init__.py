@@ -212,6 +212,7 @@ _LATER |= dict.fromkeys(
     "amp",
 )
 _LATER |= dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "functions.recurrent")
+_LATER["lobpcg"] = "functions.lobpcg"
 """What is imported when a program first asks for it: modules, and functions by the modules that have them."""
 
 

@@ -203,6 +203,7 @@ from fastgrad.functions.pointwise import ldexp_ as ldexp_
 from fastgrad import library as library
 from fastgrad import linalg as linalg
 from fastgrad.serialization import load as load
+from fastgrad.functions.lobpcg import lobpcg as lobpcg
 def log10_(self: _Tensor) -> _Tensor:
     r"""In-place form of `log10`."""
 def log1p_(self: _Tensor) -> _Tensor:
