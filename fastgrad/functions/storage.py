@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from fastgrad import dtypes
 from fastgrad.autograd.hooks import LEAF_HOOK_DICTS
+from fastgrad.functions.arguments import as_index
 from fastgrad.functions.creation import empty
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.strided import empty_strided
@@ -25,22 +27,36 @@ from fastgrad.ops.call import invoke
 
 _STORAGE = TENSOR.fields["storage"][0]
 _NBYTES = STORAGE.fields["nbytes"][0]
+_BYTES = -1
+"""In the place of a dtype in the key of a memory as bytes."""
 _ALIVE: weakref.WeakValueDictionary[tuple[int, int], Storage] = weakref.WeakValueDictionary()
 
 
 class Storage:
-    """A memory that tensors share, as one object for all of them.
+    """A memory that tensors share, as one object for all of them: elements of a dtype, or bytes.
 
     Attributes
     ----------
     flat : Tensor
         The whole memory, with one dimension.
+    untyped : bool
+        Whether it stands for bytes.
     """
 
-    __slots__ = ("__weakref__", "flat")
+    __slots__ = ("__weakref__", "flat", "untyped")
 
-    def __init__(self, flat: Any) -> None:
+    def __init__(self, flat: Any, untyped: bool = False) -> None:
         self.flat = flat
+        self.untyped = untyped
+
+    @classmethod
+    def bytes_of(cls, tensor: Any) -> Storage:
+        """The memory of a tensor as bytes. While somebody holds the answer, tensors over that memory get the same."""
+        key = rt.field(tensor, _STORAGE), _BYTES
+        found = _ALIVE.get(key)
+        if found is None:
+            found = _ALIVE[key] = cls.of(tensor).untyped_view()
+        return found
 
     @classmethod
     def of(cls, tensor: Any) -> Storage:
@@ -88,33 +104,117 @@ class Storage:
         """Where it lies."""
         return self.flat.device
 
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it lies on a GPU."""
+        return self.flat.is_cuda  # type: ignore[no-any-return]
+
+    def get_device(self) -> int | None:
+        """The number of its GPU, None on the CPU."""
+        return self.flat.get_device() if self.is_cuda else None
+
+    def is_pinned(self) -> bool:
+        """Whether it is memory of the host's that GPUs copy from without waiting."""
+        return self.flat.is_pinned()  # type: ignore[no-any-return]
+
+    def is_shared(self) -> bool:
+        """Whether other processes may have it as well."""
+        return self.flat.is_shared()  # type: ignore[no-any-return]
+
+    def untyped_view(self) -> Storage:
+        """The same memory as bytes."""
+        return self if self.untyped else Storage(self.flat.view(dtypes.uint8), True)
+
     def tolist(self) -> list[Any]:
         """The elements."""
         return self.flat.tolist()  # type: ignore[no-any-return]
 
+    def clone(self) -> Storage:
+        """New memory of the same content."""
+        return Storage(self.flat.clone(), self.untyped)
+
+    def copy_(self, source: Storage, non_blocking: bool = False) -> Storage:
+        """Write the bytes of another memory over this one.
+
+        Parameters
+        ----------
+        source : Storage
+            With as many bytes.
+        non_blocking : bool
+            As in `Tensor.copy_`.
+
+        Raises
+        ------
+        TypeError
+            If it is no storage.
+        RuntimeError
+            If it has more bytes or fewer.
+        """
+        if not isinstance(source, Storage):
+            raise TypeError(
+                f"copy_(): argument 'source' (position 1) must be Storage, not {type(source).__name__}"
+            )
+        if self.nbytes() != source.nbytes():
+            raise RuntimeError(
+                f"copy_(): size does not match, self was {self.nbytes()} bytes but source was {source.nbytes()} bytes"
+            )
+        self.untyped_view().flat.copy_(source.untyped_view().flat, non_blocking)
+        return self
+
+    def fill_(self, value: Any) -> Storage:
+        """Write a number to all elements; to bytes an integer, of which they hold the last eight bits.
+
+        Raises
+        ------
+        TypeError
+            If it is no number.
+        RuntimeError
+            If it is no integer, for bytes.
+        """
+        if self.untyped and not isinstance(value, (int, np.integer)):
+            raise RuntimeError(f"fill_(): expects int, but got {type(value).__name__}")
+        self.flat.fill_(int(value) & 255 if self.untyped else value)
+        return self
+
     def __len__(self) -> int:
         return self.size()
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __repr__(self) -> str:
+        kind = "UntypedStorage(" if self.untyped else f"TypedStorage(dtype={self.dtype}, "
+        shown = "..." if self.flat.is_meta else "\n".join(f" {value}" for value in self.tolist()) or " "
+        return f"{shown}\n[fastgrad.storage.{kind}device={self.device}) of size {len(self)}]"
+
     def __getitem__(self, index: Any) -> Any:
-        found = self.flat[index]
-        return found.item() if isinstance(index, int) else Storage(found)
+        found = self.flat[_place(index)]
+        return Storage(found, self.untyped) if isinstance(index, slice) else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.flat[index] = value
+        if self.untyped and isinstance(value, (int, np.integer)):
+            value = int(value) & 255
+        self.flat[_place(index)] = value
 
     def cuda(self, device: Any = None) -> Storage:
         """The memory on a GPU, by default the current one."""
-        return Storage(self.flat.cuda(device))
+        return Storage(self.flat.cuda(device), self.untyped)
 
     def cpu(self) -> Storage:
         """The memory on the CPU."""
-        return Storage(self.flat.cpu())
+        return Storage(self.flat.cpu(), self.untyped)
 
     def __reduce__(self) -> Any:
-        return from_bytes, (self.flat.dtype, bytes(self.buffer))
+        made = (self.flat.dtype, bytes(self.buffer))
+        return from_bytes, (*made, True) if self.untyped else made
 
 
-def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
+def _place(index: Any) -> Any:
+    """What a program reads or writes of a storage: one element or a slice."""
+    return index if isinstance(index, slice) else as_index("storage", "index", index)
+
+
+def from_bytes(dtype: dtypes.dtype, data: bytes, untyped: bool = False) -> Storage:
     """New memory of given content.
 
     Raises
@@ -126,6 +226,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes) -> Storage:
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
     rt.write(out.flat, data)
+    out.untyped = untyped is True and dtype is dtypes.uint8
     return out
 
 

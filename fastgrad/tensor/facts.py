@@ -121,7 +121,7 @@ class Facts(Methods):
 
     def untyped_storage(self) -> Storage:
         """The memory of the tensor as bytes: sizes and indices of the answer count them."""
-        return Storage(Storage.of(self).flat.view(dtypes.uint8))
+        return Storage.bytes_of(self)
 
     @property
     def layout(self) -> Any:
