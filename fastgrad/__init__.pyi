@@ -428,7 +428,7 @@ def as_strided(input: _Tensor, size: _Sequence[_int], stride: _Sequence[_int], s
     r"""A view of the storage of a tensor with sizes, strides and an offset of its own."""
 def as_strided_copy(*operands: _Any, **named: _Any) -> _Tensor:
     r"""A copy of what `as_strided` shows, with its arguments."""
-def as_strided_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+def as_strided_scatter(input: _Tensor, src: _Tensor, size: _Sequence[_int], stride: _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
     r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
 def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None, *, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import LIMIT, as_index, as_sequence, need_sizes, need_tensor
+from fastgrad.functions.arguments import LIMIT, as_index, as_sequence, need_sizes, need_tensor, records
 from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import created, device_code, dtype_code, finish
 from fastgrad.functions.plans import planned
@@ -106,11 +106,51 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     return apply(_AS_STRIDED, 1, 0, input, len(sizes), *sizes, *strides, offset - own, len(steps), *steps)
 
 
+def _end(x: Any) -> int:
+    """How many elements of its memory lie up to the last one of a tensor."""
+    return x.storage_offset() + _reach(rt.sizes(x), rt.steps(x)) if x.numel() else 0  # type: ignore[no-any-return]
+
+
+def _with_memory(x: Any, shown: Any) -> tuple[Any, Any]:
+    """A copy of the memory of a tensor, and how the tensor lies there.
+
+    It reaches up to the last element of the tensor and of what is shown; what lies between is copied as well.
+    """
+    layout = tuple(rt.sizes(x)), tuple(rt.steps(x)), x.storage_offset()
+    reach = max(_end(x), _end(shown))
+    if x.is_contiguous() and layout[2] == 0 and reach == x.numel():
+        return x.clone(memory_format=None), layout
+    memory = as_strided(x.detach(), (reach,), (1,), 0).clone()
+    if records(x):
+        as_strided(memory, *layout).copy_(x)
+    return memory, layout
+
+
 @public()
 def as_strided_scatter(
     input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Any:
     """A copy of a tensor in which the elements that `as_strided` would show are those of `src`.
+
+    Parameters
+    ----------
+    input : Tensor
+    src : Tensor
+        Of the sizes `size`.
+    size, stride : tuple of int
+    storage_offset : int, optional
+        Where the first one lies, counted from the beginning of the memory that `input` lies in; if nothing is said,
+        where the first element of `input` does.
+
+    Returns
+    -------
+    Tensor
+        With the strides of `input`. What `as_strided` shows besides its elements leaves no trace.
+
+    Raises
+    ------
+    RuntimeError
+        If sizes do not fit, or something lies behind the end of the memory.
 
     Examples
     --------
@@ -119,15 +159,20 @@ def as_strided_scatter(
     tensor([1., 0., 1., 0.])
     """
     need_tensor("as_strided_scatter", src, "src", 2)
-    out = need_tensor("as_strided_scatter", input).clone(memory_format=None)
-    part = as_strided(out, size, stride, storage_offset)
-    if tuple(part.shape) != tuple(src.shape):
+    x = need_tensor("as_strided_scatter", input)
+    if any(n > 1 and step == 0 for n, step in zip(rt.sizes(x), rt.steps(x), strict=True)):
+        x = x.clone()  # of elements that repeat there are several, one behind the other
+    shown = as_strided(x.detach(), size, stride, storage_offset)
+    if tuple(shown.shape) != tuple(src.shape):
         raise RuntimeError(
             f"as_strided_scatter(): expected src to have a size equal to the slice of self. src size = "
-            f"{list(src.shape)}, slice size = {list(part.shape)}"
+            f"{list(src.shape)}, slice size = {list(shown.shape)}"
         )
-    part.copy_(src)
-    return out
+    if not x.numel():
+        return x.clone(memory_format=None)
+    memory, layout = _with_memory(x, shown)
+    as_strided(memory, size, stride, shown.storage_offset()).copy_(src)
+    return memory if tuple(rt.sizes(memory)) == layout[0] else as_strided(memory, *layout)
 
 
 @public(package=False)

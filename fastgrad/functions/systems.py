@@ -9,7 +9,6 @@ from fastgrad.functions.arguments import as_flag, as_index, as_sizes, need_tenso
 from fastgrad.functions.factors import interchanged, need_pivots
 from fastgrad.functions.matrices import (
     broadcast,
-    eyes,
     need_alike,
     need_matrices,
     need_square,
@@ -427,56 +426,6 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any: 
         raise RuntimeError(
             f"{name}(): pivots are none of an LDL decomposition; pass the result of ldl_factor"
         ) from error
-
-
-@public()
-@taking_out
-def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
-    """The solution X of ``L L' X = input``, or with `upper` of ``U' U X = input``.
-
-    Parameters
-    ----------
-    input : Tensor
-        Of shape (..., n, k).
-    L : Tensor
-        Of shape (..., n, n): a Cholesky factor.
-    upper : bool
-
-    Returns
-    -------
-    Tensor
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.cholesky_solve(fg.tensor([[4.0], [8.0]]), fg.tensor([[2.0, 0.0], [0.0, 2.0]]))
-    tensor([[1.],
-            [2.]])
-    """
-    name = "cholesky_solve"
-    which = bool(as_flag(name, "upper", upper))
-    need_tensor(name, input)
-    half = triangular(name, need_square(name, L, "L", 2), input, which, False, which)
-    return triangular(name, L, half, which, False, not which)
-
-
-@public()
-@taking_out
-def cholesky_inverse(L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
-    """The inverse of ``L L'``, or with `upper` of ``U' U``, by Cholesky factors.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.cholesky_inverse(fg.tensor([[2.0, 0.0], [0.0, 4.0]]))
-    tensor([[0.2500, 0.0000],
-            [0.0000, 0.0625]])
-    """
-    name = "cholesky_inverse"
-    n = need_square(name, L, "L").shape[-1]
-    which = bool(as_flag(name, "upper", upper))
-    half = _triangular_op(which, False, which, *broadcast(name, L, eyes(L, n, n)))
-    return turned(half) @ half
 
 
 @public()

@@ -15,6 +15,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     arrangement,
     bits,
     changing,
+    cholesky_factors,
     complex_numbers,
     contractions,
     creation,

@@ -243,7 +243,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A view of the storage of a tensor with sizes, strides and an offset of its own."""
     def as_strided_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `as_strided`, for tensors that require no gradient."""
-    def as_strided_scatter(self, src: _Tensor | _int | _float | _complex, size: _int | _Sequence[_int], stride: _int | _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
+    def as_strided_scatter(self, src: _Tensor, size: _Sequence[_int], stride: _Sequence[_int], storage_offset: _int | None = None) -> _Tensor:
         r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
     def as_subclass(self, cls: _type) -> _Tensor:
         r"""A tensor of a subclass over the same memory and with the same history."""

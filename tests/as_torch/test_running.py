@@ -101,13 +101,13 @@ def test_check_lists_what_is_missing_and_runs_nothing(tmp_path):
         import torch as th
         import torch.nn.functional as F
         from torch import nn
-        from torch.nn import Linear, CrossMapLRN2d
+        from torch.optim import SGD, SparseAdam
         from torch.sparse import softmax
         print("this is not run")
         def f(x: th.Tensor):
             y = F.relu(nn.Linear(2, 2)(x)).to_sparse()
             y.values(), x.to_mkldnn(), x.numpy(), th.nested.nested_tensor([x])
-            return th.sparse_coo_tensor(x, y), CrossMapLRN2d(3), Linear.no_such, th.cuda.is_available().no_such
+            return th.sparse_coo_tensor(x, y), SparseAdam(3), nn.Linear.no_such, th.cuda.is_available().no_such
         """,
     )
     done = started(*ALIAS, "--check", path)
@@ -117,7 +117,7 @@ def test_check_lists_what_is_missing_and_runs_nothing(tmp_path):
         for line in done.stdout.splitlines()
     ]
     assert found == [
-        "5 torch.nn.CrossMapLRN2d",
+        "5 torch.optim.SparseAdam",
         "6 torch.sparse",
         "9 Tensor.to_sparse",
         "10 Tensor.to_mkldnn",

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import as_flag, as_float, as_index, need_optional, need_tensor
 from fastgrad.functions.autocasting import full_precision_on_gpus
+from fastgrad.functions.creation import arange
 from fastgrad.functions.plans import planned
 from fastgrad.nn.functional.normalization import batch_norm, group_norm
 from fastgrad.nn.functional.padding import pad
@@ -81,6 +82,24 @@ def instance_norm(
 
 @planned
 @full_precision_on_gpus
+def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
+    """What `fastgrad.nn.CrossMapLRN2d` does: see there."""
+    name = "CrossMapLRN2d"
+    if need_tensor(name, input).ndim != 4:
+        raise ValueError(f"{name}: Expected input to be 4D, got {input.ndim}D instead.")
+    size = as_index(name, "size", size)
+    if size < 1:
+        raise ValueError(f"{name}: size must be at least 1, but got {size}")
+    alpha, beta, k = as_float(name, "alpha", alpha), as_float(name, "beta", beta), as_float(name, "k", k)
+    channels = arange(input.shape[1], device=input.device)
+    ahead = (size + 1) // 2  # how many channels a sum reaches ahead, its own among them
+    apart = channels.unsqueeze(0) - channels.unsqueeze(1)
+    counted = (apart < ahead) & ((apart > -ahead) | (channels == 0))
+    squares = (input * input).flatten(2)
+    sums = (counted.to(input.dtype) @ squares).reshape(input.shape)
+    return input * (sums * (alpha / size) + k).pow(-beta)
+
+
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:

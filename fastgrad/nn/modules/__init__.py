@@ -66,6 +66,7 @@ from fastgrad.nn.modules.dropout import (
 from fastgrad.nn.modules.flatten import Flatten, Unflatten
 from fastgrad.nn.modules.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from fastgrad.nn.modules.instances import (
+    CrossMapLRN2d,
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
@@ -222,6 +223,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.nn import functional as F
+from fastgrad.nn.functional.instances import cross_map_lrn
 from fastgrad.nn.modules.batchnorm import NormOfChannels
 from fastgrad.nn.modules.module import Module
 
@@ -131,6 +132,44 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Any) -> Any:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """``x / (k + alpha / size * s)**beta``, where s is a sum of squares over about `size` neighbouring channels.
+
+    As in PyTorch, the sums of all channels hold the square of the first one, and those of an even `size` one channel
+    less. Derivatives are those of this formula. See `LocalResponseNorm` for means over neighbours alone.
+
+    Parameters
+    ----------
+    size : int
+        How many channels, at least 1.
+    alpha, beta, k : float
+
+    Raises
+    ------
+    ValueError
+        In a call, if the input has not 4 dimensions.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.nn.CrossMapLRN2d(3, alpha=3.0, beta=1.0)(fg.ones(1, 4, 1, 1)).flatten()
+    tensor([0.3333, 0.2500, 0.2000, 0.2500])
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Any) -> Any:
+        return cross_map_lrn(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
