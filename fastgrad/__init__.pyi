@@ -432,8 +432,8 @@ def as_strided_scatter(input: _Tensor, src: _Tensor, size: _Sequence[_int], stri
     r"""A copy of a tensor in which the elements that `as_strided` would show are those of `src`."""
 def as_tensor(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None, *, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
-def asarray(data: _Any, dtype: _dtype | None = None, device: _device | _str | _int | None = None, *, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
-    r"""A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
+def asarray(obj: _Any, *, dtype: _dtype | None = None, device: _device | None = None, copy: _bool | None = None, requires_grad: _bool | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
+    r"""A tensor of what an object holds, over its memory where that is possible."""
 def asin(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""The angle between -pi/2 and pi/2 whose sine is the input; NaN beyond 1."""
 def asinh(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:

@@ -147,8 +147,24 @@ def _inside(path: str, module: str, name: str) -> Any:
     if inside in known.modules and locations.answered(inside):
         return importlib.import_module(f"{NAME}.{inside}")
     if name in known.classes[path]:
-        return absent_class(path, name)
+        return _of_parents(path, name) or absent_class(path, name)
     raise AbsentNameError(module, name)
+
+
+_OF_THEIR_OWN = (("mtia", "device"), ("storage", "Storage"), ("xpu", "device"))
+"""Classes of modules that have the name of another one in a package around them."""
+
+
+def _of_parents(path: str, name: str) -> type | None:
+    """A class that a module of PyTorch's has from a package around it, such as ``optim.lr_scheduler.Optimizer``."""
+    while path and (path, name) not in _OF_THEIR_OWN:
+        path = path.rpartition(".")[0]
+        if name in locations.known().classes[path]:
+            for place in locations.places(path):
+                found = getattr(place, name, None)
+                if isinstance(found, type):
+                    return found
+    return None
 
 
 def _rename(kind: type, module: str, name: str) -> None:

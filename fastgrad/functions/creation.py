@@ -270,7 +270,7 @@ def scalar_tensor(s: float, *, dtype: Any = None, device: Any = None, requires_g
     return full((), s, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-@public("asarray", method=False)
+@public(method=False)
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """A tensor of data, sharing memory where it can: with tensors and arrays of the right dtype."""
     if device is None and any_chosen():

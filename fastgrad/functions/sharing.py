@@ -106,7 +106,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> fg.from_dlpack(np.arange(3))
     tensor([0, 1, 2])
     """
-    out = _from_dlpack(ext_tensor)
+    out = taken_from(ext_tensor)
     if device is not None and as_device(device).code != _field(out, _DEVICE):
         if copy is False:
             raise BufferError(f"from_dlpack(): a copy is needed to bring it to {as_device(device)}")
@@ -250,7 +250,8 @@ def from_file(
     return made.requires_grad_() if requires_grad else made
 
 
-def _from_dlpack(ext_tensor: Any) -> Any:
+def taken_from(ext_tensor: Any) -> Any:
+    """A tensor over the memory of an object that speaks DLPack, or of a capsule."""
     if isinstance(ext_tensor, TensorBase):
         return ext_tensor.detach()
     if capsules.is_capsule(ext_tensor):

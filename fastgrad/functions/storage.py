@@ -73,6 +73,29 @@ class Storage:
         """New memory for so many elements, on the CPU."""
         return cls(empty(count, dtype=dtype, device="cpu"))
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> Storage:
+        """The bytes of a file, which is mapped into memory: see `fastgrad.from_file`.
+
+        Parameters
+        ----------
+        filename : str or path
+        shared : bool
+            Whether changes go to the file.
+        nbytes : int
+            How many bytes.
+
+        Raises
+        ------
+        RuntimeError
+            If the file cannot be opened, or is too short and not shared.
+        TypeError
+            If `filename` is no name of a file.
+        """
+        from fastgrad.functions.sharing import from_file
+
+        return cls(from_file(filename, shared, nbytes, dtype=dtypes.uint8))
+
     @property
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""

@@ -13,6 +13,7 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import (  # noqa: F401 - most only for the methods that they offer
     arrangement,
+    as_arrays,
     bits,
     changing,
     cholesky_factors,

@@ -196,6 +196,8 @@ else:
 torch._dynamo.config.suppress_errors = True
 torch._dynamo.reset()
 assert not torch._dynamo.is_compiling()
+assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.eval_frame.OptimizedModule)
+assert torch.profiler.kineto_available() is False
 assert torch.cuda._initialized is torch.cuda.is_initialized() and not hasattr(torch.cuda, '_other')
 assert get_device_states(x, [x], {"a": x}) == ([], [])
 set_device_states([], [])
@@ -227,3 +229,30 @@ def test_divergences_between_classes_of_a_library():
     for wrong in (None, 3, normal):
         with pytest.raises(TypeError):
             kl.register_kl(fg.distributions.Normal, wrong)
+
+
+@pytest.mark.parity
+def test_groups_of_tensors():
+    theirs = importlib.import_module("torch.utils._foreach_utils")
+    torch = pytest.importorskip("torch")
+    mine = importlib.import_module("fastgrad.as_torch.overlay.utils._foreach_utils")
+
+    def found(lib, module, **options):
+        lists = [
+            [lib.ones(1), lib.ones(2, dtype=lib.float64), lib.zeros(1)],
+            [],
+            [None, lib.ones(1), lib.ones(3)],
+        ]
+        groups = module._group_tensors_by_device_and_dtype(lists, **options)
+        return {
+            (str(device), str(dtype).rpartition(".")[2]): (
+                [[None if x is None else x.tolist() for x in part] for part in lists],
+                places,
+            )
+            for (device, dtype), (lists, places) in groups.items()
+        }
+
+    assert found(fg, mine, with_indices=True) == found(torch, theirs, with_indices=True)
+    for lib, module in ((fg, mine), (torch, theirs)):
+        with pytest.raises(RuntimeError, match="supposed to be defined"):
+            module._group_tensors_by_device_and_dtype([[lib.ones(1), None]])

@@ -93,6 +93,13 @@ def _is_tracing() -> bool:
     return False
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Whether a call of `vmap` is under way, in which values cannot be looked at."""
+    from fastgrad.func.batched import levels
+
+    return bool(levels())
+
+
 def _jit_set_profiling_executor(value: bool, /) -> bool:
     """False: there is no executor."""
     return False

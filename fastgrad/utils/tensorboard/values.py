@@ -26,7 +26,7 @@ def array_of(function: str, argument: str, value: Any) -> np.ndarray:
         return values_of(value)
     found = np.asarray(value)
     if found.dtype.kind not in "biufc":
-        raise TypeError(
+        raise NotImplementedError(  # PyTorch's class, which programs catch
             f"{function}(): argument '{argument}' must be a Tensor, an array or a number, not {type(value).__name__}"
         )
     return found

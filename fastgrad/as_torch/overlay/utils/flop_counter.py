@@ -1,0 +1,1 @@
+"""Counting floating-point operations; `fastgrad.profiler` and `fastgrad.summary` count those of launches."""
