@@ -101,6 +101,10 @@ class Storage:
         """The bytes; a copy of them unless they are the CPU's."""
         return elements_of(self.flat).view(np.uint8).data
 
+    def untyped(self) -> Storage:
+        """The same memory as bytes."""
+        return self if self.flat.dtype is dtypes.uint8 else Storage(self.flat.view(dtypes.uint8))
+
     def nbytes(self) -> int:
         """How many bytes it has."""
         return self.flat.nbytes  # type: ignore[no-any-return]

@@ -78,6 +78,7 @@ def test_storages_of_files(lib, tmp_path):
     make = type(lib.ones(1).untyped_storage()).from_file
     storage = make(path, shared=False, nbytes=16)
     assert (len(storage), storage.nbytes(), storage[6]) == (16, 16, 128)
+    assert storage.untyped().data_ptr() == storage.data_ptr()
     assert lib.asarray(storage[4:12], dtype=lib.uint8).view(lib.float32).tolist() == [1, 2]
     storage[0] = 1
     make(path, True, 16)[15] = 9
