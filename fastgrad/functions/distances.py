@@ -34,7 +34,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         Of shapes (..., n, m) and (..., k, m).
     p : float
     compute_mode : str
-        Changes nothing: differences are taken.
+        Changes nothing: differences are taken, which is no slower than products, and closer.
 
     Returns
     -------

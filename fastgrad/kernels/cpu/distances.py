@@ -2,7 +2,8 @@
 
 Whatever the length of the rows, what runs in vectors are the rows of the second matrix: a block of them is transposed
 and stays in the cache while the rows of the first one go over it. Differences are taken as they are, so that rows that
-are near each other have their distance to the last digits, which products of matrices would lose.
+are near each other have their distance to the last digits, which products of matrices would lose. Where vectors are
+wide, squares are summed in registers, as the tiles of products are (`micro.tile`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.micro import transposed_elements
+from fastgrad.kernels.cpu.micro import TILE_ROWS, bounded_rows, lanes, transposed_elements
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder, has_steps
 from fastgrad.native.base import frames
@@ -156,21 +157,48 @@ def _gathered(dtype: int) -> Any:
     return gather
 
 
-def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The distances of some rows from all others. Elements are summed by `COLUMNS`, and these sums in turn."""
-    pointer, cast = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
-    add, gather, finish = _sums(dtype), _gathered(dtype), _finished(dtype)
-    (block_memory, sums_memory), size = _scratch(dtype), ITEMSIZES[dtype]
+def _block_sums(dtype: int) -> tuple[Any, Any]:
+    """Functions ``add(kind, order, out, k, a, length, block, sums, rows, n, columns)``, for any order and for order 2:
+    what a block adds to n distances of many rows.
+    """
+    add, gather, size = _sums(dtype), _gathered(dtype), ITEMSIZES[dtype]
+    cast = ELEMENTS[dtype].constant
 
     @njit(**KERNEL)
-    def of_block(kind, order, out, k, a, length, block, sums, rows, n, columns, last):  # type: ignore[no-untyped-def]
+    def of_any(kind, order, out, k, a, length, block, sums, rows, n, columns):  # type: ignore[no-untyped-def]
         for _ in range(rows):
             memset(address_of(sums), 0, n * size)
             add(kind, sums, block, a, n, columns, cast(order))
             gather(kind, out, sums, n)
-            if last:
-                finish(kind, out, n, order)
             out, a = advance(out, k), advance(a, length)
+
+    if not lanes(dtype):
+        return of_any, of_any
+    tiles = bounded_rows(dtype, padded=True, distances=True)
+
+    @njit(**KERNEL)
+    def squares(kind, order, out, k, a, length, block, sums, rows, n, columns):  # type: ignore[no-untyped-def]
+        tiles(out, k, a, length, TILE_ROWS * length, 1, block, ROWS, rows, n, columns, 1, out, k)
+
+    return of_any, squares
+
+
+def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The distances of some rows from all others. Elements are summed by `COLUMNS`, and these sums in turn."""
+    pointer, finish = ELEMENTS[dtype].pointer, _finished(dtype)
+    add, add_squares = _block_sums(dtype)
+    (block_memory, sums_memory), size = _scratch(dtype), ITEMSIZES[dtype]
+
+    @njit(**KERNEL)
+    def of_block(kind, order, out, k, a, length, block, sums, rows, n, columns, last):  # type: ignore[no-untyped-def]
+        if kind == EUCLIDEAN:
+            add_squares(kind, order, out, k, a, length, block, sums, rows, n, columns)
+        else:
+            add(kind, order, out, k, a, length, block, sums, rows, n, columns)
+        if last:
+            for _ in range(rows):
+                finish(kind, out, n, order)
+                out = advance(out, k)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.cdist(frame)

@@ -67,6 +67,7 @@ def tile(
     accumulate: bool = False,
     bounded: bool = False,
     padded: bool = False,
+    distances: bool = False,
 ) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
 
@@ -75,14 +76,13 @@ def tile(
 
     With `bounded` four more arguments follow, ``columns, accumulate, d, row_d``: memory beyond so many columns is
     neither read nor written, and whether the product is added, to rows that need not be those of `c`, is known only
-    now. If `padded`, `b` is read beyond them nevertheless:
-    a load that leaves lanes out takes a turn of what multiplies.
+    now. If `padded`, `b` is read beyond them nevertheless: a load that leaves lanes out takes a turn of what
+    multiplies. For `distances` the squares of differences are summed in place of products.
     """
-    scalar = types.float32 if dtype == FLOAT32 else types.float64
+    pointer = types.CPointer(types.float32 if dtype == FLOAT32 else types.float64)
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
     size = 4 if dtype == FLOAT32 else 8
     vector = ir.VectorType(element, width)
-    pointer = types.CPointer(scalar)
 
     def emit(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         a, row_a, col_a, b, row_b, c, row_c, k, *bounds = args
@@ -107,9 +107,9 @@ def tile(
             for r in range(rows):
                 factor = builder.load(builder.gep(at_a, [builder.mul(row_a, _LL64(r))]))
                 factors = splat(builder, factor, vector, width)
-                fresh += [
-                    builder.call(fma, [factors, columns[v], sums[r * vectors + v]]) for v in range(vectors)
-                ]
+                for column, total in zip(columns, sums[r * vectors : (r + 1) * vectors], strict=True):
+                    apart = builder.fsub(column, factors) if distances else None
+                    fresh.append(builder.call(fma, [apart or factors, apart or column, total]))
             return fresh
 
         sums = _maybe_counted(builder, k, [value for row in start for value in row], step)
@@ -296,13 +296,16 @@ def tiled_product(rows: int, width: int, dtype: int, accumulate: bool = False) -
     return product
 
 
-def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> Any:
+def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False, distances: bool = False) -> Any:
     """An inlined function that computes `rows` rows of the product, however many columns there are.
 
-    If `padded`, `b` has whole vectors of columns.
+    If `padded`, `b` has whole vectors of columns; for `distances` see `tile`.
     """
-    whole = tile(rows, 2, width, dtype, bounded=True, padded=True)
-    wide, narrow = (tile(rows, vectors, width, dtype, bounded=True, padded=padded) for vectors in (2, 1))
+    whole = tile(rows, 2, width, dtype, bounded=True, padded=True, distances=distances)
+    wide, narrow = (
+        tile(rows, vectors, width, dtype, bounded=True, padded=padded, distances=distances)
+        for vectors in (2, 1)
+    )
     enough = width + 1 if padded else 2 * width
 
     @njit(**INLINE)
@@ -319,14 +322,16 @@ def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False) -> An
     return strip
 
 
-def bounded_rows(dtype: int, padded: bool = False) -> Any:
+def bounded_rows(dtype: int, padded: bool = False, distances: bool = False) -> Any:
     """An inlined function for all sizes.
 
     ``rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate, d, row_d)``: strides are as in
     `tiled_product`, and `tile_a` is what lies between a tile of `TILE_ROWS` rows of `a` and the next one; `accumulate`
-    and `padded` are as in `bounded_product`, and `d` is as in `tile`.
+    and `padded` are as in `bounded_product`, and `d` and `distances` are as in `tile`.
     """
-    by_8, by_4, by_2, by_1 = (bounded_strip(n, lanes(dtype), dtype, padded) for n in (TILE_ROWS, 4, 2, 1))
+    by_8, by_4, by_2, by_1 = (
+        bounded_strip(n, lanes(dtype), dtype, padded, distances) for n in (TILE_ROWS, 4, 2, 1)
+    )
 
     @njit(**INLINE)
     def rows(  # type: ignore[no-untyped-def]
