@@ -259,12 +259,14 @@ class PostAccumulateHooks:
 
 
 class Random:
-    """A million random numbers of each kind."""
+    """A million random numbers of each kind and as many places in a triangle."""
 
     KINDS = {
         "uniform": lambda: fg.rand(1_000_000),
         "normal": lambda: fg.randn(1_000_000),
         "integers": lambda: fg.randint(0, 10, (1_000_000,)),
+        "permutation": lambda: fg.randperm(1_000_000),
+        "places": lambda: fg.tril_indices(1400, 1400),
     }
     params = list(KINDS)
     param_names = ["kind"]

@@ -39,7 +39,7 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
-from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, UNIFORM
+from fastgrad.native.contracts.frames.filling import INTEGERS, NORMAL, PERMUTATION, UNIFORM
 from fastgrad.native.contracts.limits import META
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import call_numbers, devices
@@ -448,7 +448,7 @@ def set_batches(those: Batches) -> None:
     batches = those
 
 
-_NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_"}
+_NAMES = {UNIFORM: "uniform_", NORMAL: "normal_", INTEGERS: "random_", PERMUTATION: "randperm"}
 STANDARD = float_bits(0.0), float_bits(1.0)
 """The bounds of the standard uniform distribution; mean and deviation of the standard normal one."""
 

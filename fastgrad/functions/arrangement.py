@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions.arguments import as_index, as_sizes, is_tensor, need_tensor, need_tensors
-from fastgrad.functions.creation import arange, linspace, tensor, zeros
+from fastgrad.functions.arguments import LIMIT, as_index, as_sizes, is_tensor, need_tensor, need_tensors
+from fastgrad.functions.creation import created, device_code, dtype_code, linspace, tensor, zeros
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, chunk, expand, flatten, narrow, reshape, stack, unsqueeze, wrapped
+from fastgrad.native.contracts.element_types import INT32, INT64
+from fastgrad.native.contracts.frames.filling import TRIANGLE
 from fastgrad.native.host.tables import BY_NAME
-from fastgrad.ops.call import apply, invoke
-from fastgrad.places import get_default_device
+from fastgrad.ops.call import invoke
+
+_SEQUENCE = BY_NAME["sequence"].id
 
 # --- at least so many dimensions -------------------------------------------------------------------------------
 
@@ -432,13 +435,23 @@ def _triangle(name: str, rows: Any, columns: Any, offset: Any, dtype: Any, devic
     m = as_index(name, "col", columns)
     if n < 0 or m < 0:
         raise RuntimeError(f"{name}(): row and col must be non-negative, got {n} and {m}")
-    where = get_default_device() if device is None else device
-    row, column = (
-        arange(n, device="cpu")[:, None],
-        arange(m, device="cpu")[None],
-    )  # values say how many there are
-    mask = column - row <= k if lower else column - row >= k
-    return apply(BY_NAME["nonzero"].id, 1, 0, mask, 0).to(where, dtype or dtypes.int64)
+    k = min(max(k, -n), m)  # beyond these, a triangle is all or nothing
+    down = m - k
+    count = (
+        _staircase(n + k, m) - _staircase(k, m) if lower else _staircase(down, m) - _staircase(down - n, m)
+    )
+    if count >= LIMIT // 16:
+        raise RuntimeError(f"{name}(): Storage size calculation overflowed with sizes={[2, count]}")
+    code = INT64 if dtype is None else dtype_code(dtype)
+    made = code if code == INT32 else INT64
+    out = created(name, _SEQUENCE, made, (2, count), device_code(device), TRIANGLE, m, 2 * k + (not lower))
+    return out if code == made else out.to(dtype)
+
+
+def _staircase(steps: int, columns: int) -> int:
+    """The elements of so many rows of 1, 2, 3 and so on up to all columns, and then all of them."""
+    rising = max(min(steps, columns), 0)
+    return rising * (rising + 1) // 2 + max(steps - columns, 0) * columns
 
 
 @public(method=False)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, random
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_flag, as_float, as_index, as_sequence, is_tensor, need_tensor
-from fastgrad.functions.creation import allocate, device_code, standard
+from fastgrad.functions.creation import allocate, created, device_code, standard
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
 from fastgrad.functions.sorting import argsort, topk
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.frames.filling import UNIFORM
+from fastgrad.native.contracts.element_types import INT64
+from fastgrad.native.contracts.frames.filling import PERMUTATION, UNIFORM
+from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.status import NO_PROBABILITY, REASONS
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply
-from fastgrad.random import fill_integers, fill_normal
+from fastgrad.random import fill, fill_integers, fill_normal
 
-_PROBABILITIES = BY_NAME["probabilities"].id
+_PROBABILITIES, _RANDOM = (BY_NAME[name].id for name in ("probabilities", "random"))
 
 
 def _uniform(sizes: Any, like: Any, generator: Any) -> Any:
@@ -133,6 +136,7 @@ def normal(
 
 
 @public(method=False)
+@planned
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None) -> Any:
     """The integers from 0 to ``n - 1`` in random order.
 
@@ -152,10 +156,25 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
     count = as_index("randperm", "n", n)
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
-    keys = allocate("randperm", dtypes.int64.code, (count,), device_code(device))
-    keys = fill_integers(keys, -(1 << 63), 1 << 63, generator)
-    order = argsort(keys)
+    order = _permutation(count, device_code(device), generator)
     return order if dtype is None else order.to(dtype)
+
+
+def _permutation(count: int, where: int, generator: Any) -> Any:
+    """Of int64. One thread of the host shuffles; GPUs sort random keys."""
+    if where == HOST:
+        return _shuffled(count, (count,), generator)
+    keys = allocate("randperm", INT64, (count,), where)
+    return argsort(fill_integers(keys, -(1 << 63), 1 << 63, generator))
+
+
+def _shuffled(count: int, sizes: Sequence[int], generator: Any) -> Any:
+    """Permutations, the last of the sizes being their length."""
+    if random.batches.under_way():
+        return random.batches.made(lambda s: _shuffled(count, s, generator), sizes)
+    if generator is None:
+        return created("randperm", _RANDOM, INT64, sizes, HOST, PERMUTATION, count, 0)
+    return fill(PERMUTATION, allocate("randperm", INT64, sizes, HOST), generator, count, 0)
 
 
 @public()

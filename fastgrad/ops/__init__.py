@@ -73,6 +73,7 @@ def _install() -> None:
     for k, kernel in random.RANDOM_KERNELS.items():
         runtime_set("random_kernels", kernel.id, k)
     runtime_set("sequence_kernel", random.SEQUENCE.id)
+    runtime_set("places_kernel", random.TRIANGLE_PLACES.id)
     runtime_set("hook_kernel", native_hooks.CALL_HOOK.id)
     runtime_set("constant_kernel", shape.CONSTANT.id)
     runtime_set("upload_kernel", shape.UPLOAD.id)

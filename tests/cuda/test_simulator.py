@@ -243,6 +243,20 @@ def test_constants_sequences_and_triangles(dtype):
         agree(name, dtype, FLAT, {"out": np.zeros(60, kind)}, 0, 32, x=x, **sizes)
 
 
+@pytest.mark.parametrize("dtype", dtypes_of("triangle_places"), ids=DTYPES.__getitem__)
+def test_places_in_triangles(dtype):
+    for rows, columns, diagonal in itertools.product((1, 7, 20), (1, 5, 20), (-6, -1, 0, 3, 4)):
+        for upper, places in enumerate((np.tril_indices, np.triu_indices)):
+            expected = np.concatenate(places(rows, diagonal, columns)).astype(kind_of(dtype))
+            out, sizes = {"out": np.zeros_like(expected)}, {"columns": columns, "diagonal": diagonal}
+            if expected.size:
+                mine, theirs = both(
+                    "triangle_places", dtype, FLAT, out, 32, n=expected.size, upper=upper, **sizes
+                )
+                np.testing.assert_array_equal(mine["out"], expected)
+                np.testing.assert_array_equal(theirs["out"], expected)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=DTYPES.__getitem__)
 def test_random_numbers(dtype):
     stream = {"n": 203, "seed": -7 << 40 | 5, "offset": 2**32 - 3, "per_block": 2 if dtype == FLOAT64 else 4}

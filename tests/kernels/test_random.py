@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import functools
+import itertools
 import math
 import pickle
 import re
@@ -19,6 +20,7 @@ import pytest
 
 import fastgrad
 from fastgrad import random
+from fastgrad.func import vmap
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cpu import random as kernels
 from fastgrad.native.base.intrinsics import words
@@ -54,6 +56,7 @@ TAKES_BITS = {
     "normal": (FLOAT32, FLOAT64),
     "integers": (),
     "sequence": (FLOAT32, FLOAT64),
+    "permutation": (),
 }
 OUTSIDE = 3  # elements after the last, which a kernel must leave alone
 
@@ -362,6 +365,102 @@ def test_numbers_between_two_ends_are_counted_from_the_nearer_one(n, ends):
     x = fastgrad.linspace(*ends, n, dtype=fastgrad.float64).numpy()
     np.testing.assert_array_equal(x, torch.linspace(*ends, n, dtype=torch.float64).numpy())
     np.testing.assert_array_equal(fastgrad.linspace(*ends, n).numpy(), np.float32(x))
+
+
+# --- permutations -------------------------------------------------------------------------------------------
+
+
+def shuffled(words, length):
+    """Permutations by the words, in plain Python."""
+    out = []
+    for first in range(0, len(words), length):
+        order = []
+        for i, word in enumerate(words[first : first + length]):
+            place = word * (i + 1) >> 64
+            order.append(i)
+            order[i], order[place] = order[place], i
+        out += order
+    return out
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 255, 1000, 2000])
+@pytest.mark.parametrize(("seed", "offset"), [(0, 0), (2**63 + 5, 2**32 - 3), (9, 2**64 - 4)])
+def test_a_permutation_is_made_of_the_words_of_its_stream(length, seed, offset):
+    words = wide_stream(seed, offset, 1000)
+    found = run("permutation", INT64, 2000, seed=seed, offset=offset, a=length)
+    assert found.tolist() == shuffled(words, length)
+
+
+@pytest.mark.parametrize("length", [0, -5, 10**12])
+def test_lengths_that_make_no_sense_write_nothing_outside(length):
+    found = run("permutation", INT64, 100, a=length)
+    assert sorted(found.tolist()) == list(range(100))
+
+
+def test_all_permutations_are_as_likely():
+    orders = run("permutation", INT64, 4 * 24_000, seed=3, a=4).reshape(-1, 4)
+    number = {order: k for k, order in enumerate(itertools.permutations(range(4)))}
+    counts = np.bincount([number[tuple(order)] for order in orders.tolist()], minlength=24)
+    assert abs(chi_square(counts)) < 4
+
+
+def test_every_number_stands_everywhere():
+    """Means and correlation of a long permutation, within five standard deviations."""
+    n = 200_000
+    found = run("permutation", INT64, n, seed=11, a=n)
+    assert sorted(found.tolist()) == list(range(n))
+    assert abs(np.corrcoef(found, np.arange(n))[0, 1]) < 5 / math.sqrt(n)
+    assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 511, 512, 513, 100_001])
+def test_permutations_are_those_of_the_generator_for_any_number_of_threads(n):
+    generator, before, found = fastgrad.Generator(), fastgrad.get_num_threads(), []
+    for threads in (1, 2):
+        fastgrad.set_num_threads(threads)
+        found.append(fastgrad.randperm(n, generator=generator.manual_seed(5)))
+    fastgrad.set_num_threads(before)
+    fastgrad.manual_seed(5)
+    found.append(fastgrad.randperm(n))
+    assert found[0].dtype == fastgrad.int64
+    assert sorted(found[0].tolist()) == list(range(n))
+    assert found[0].tolist() == found[1].tolist() == found[2].tolist()
+    assert (
+        fastgrad.randperm(n, generator=generator.manual_seed(5), dtype=fastgrad.int32).tolist()
+        == found[0].tolist()
+    )
+
+
+def test_the_next_permutation_takes_further_words():
+    generator = fastgrad.Generator().manual_seed(5)
+    fastgrad.randperm(31, generator=generator)
+    rest = fastgrad.empty(10, dtype=fastgrad.int64).random_(generator=generator)
+    once = fastgrad.Generator().manual_seed(5)
+    fastgrad.empty(32, dtype=fastgrad.int64).random_(generator=once)
+    assert rest.tolist() == fastgrad.empty(10, dtype=fastgrad.int64).random_(generator=once).tolist()
+
+
+def test_each_element_of_a_batch_is_a_permutation():
+    found = vmap(lambda x: fastgrad.randperm(7) + x, randomness="different")(
+        fastgrad.zeros(40, dtype=fastgrad.int64)
+    )
+    assert [sorted(order) for order in found.tolist()] == [list(range(7))] * 40
+    assert len({tuple(order) for order in found.tolist()}) > 30
+    nested = vmap(vmap(lambda x: fastgrad.randperm(5) + x, randomness="different"), randomness="different")
+    assert (
+        nested(fastgrad.zeros(3, 4, dtype=fastgrad.int64)).sort().values.tolist()
+        == [[list(range(5))] * 4] * 3
+    )
+
+
+@pytest.mark.parametrize("n", [2.5, None, True])
+def test_lengths_are_ints(n):
+    with pytest.raises(TypeError, match="must be int"):
+        fastgrad.randperm(n)
+
+
+def test_a_permutation_without_memory():
+    assert fastgrad.randperm(5, device="meta").shape == (5,)
 
 
 # --- generators ---------------------------------------------------------------------------------------------

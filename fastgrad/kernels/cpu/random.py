@@ -13,6 +13,7 @@ kernel     a, b                            element
 uniform    bounds, bits of float64         ``a + (b - a) u`` with u from 24 (float32) or 53 bits, in [a, b)
 normal     mean, deviation, likewise       ``a + b z`` with z by Box and Muller (1958)
 integers   bounds, int64                   in [a, b), from 64 bits, the same for every dtype
+permut.    how many integers, nothing      the first a integers in random order, then these again in another one
 =========  ==============================  =========================================================
 
 The loops have no branches and keep a word in the low half of 64 bits, where LLVM multiplies vectors of words.
@@ -25,14 +26,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 from fastgrad.kernels import vecmath
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element
 from fastgrad.kernels.scalar_ir import fma, like, sqrt, where
 from fastgrad.native.base import frames
-from fastgrad.native.base.intrinsics import float_of, memcpy, stack_frame
-from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64, FLOATS, ITEMSIZES
+from fastgrad.native.base.intrinsics import advance, float_of, memcpy, stack_frame, stack_scratch
+from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT64, FLOATS, INT64, ITEMSIZES
 from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
 
 Builder = tuple[Callable[..., None], dict[str, Any]]
@@ -253,6 +256,52 @@ def normal(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def integers(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Uniformly distributed integers in [a, b), stored as any dtype that holds them."""
     return _fill(dtype, INTEGERS, integers_64)
+
+
+DRAWN = 512  # words that are drawn at a time
+_drawn = stack_scratch(DRAWN)
+
+
+@intrinsic
+def _below(context, word, bound):
+    """``floor(word bound / 2**64)``: a number below the bound by a word of 64 bits."""
+
+    def emit(_context, builder, _signature, args):
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(a, wide) for a in args))
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), args[0].type)
+
+    return types.int64(types.int64, types.int64), emit
+
+
+def permutation(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The first `a` integers in random order, one such order behind the other (Fisher, Yates; Durstenfeld 1964).
+
+    Element i of an order goes to a place up to its own, with all from 0 to i as likely, and what stands there comes to
+    i: memory is written in order, and read where the place says.
+    """
+    draw, pointer = njit(**LOOP)(_fill_by_two(ELEMENTS[INT64], integers_64)), ELEMENTS[INT64].pointer
+
+    @njit(**KERNEL)
+    def shuffle(out, n, seed, offset, length):  # type: ignore[no-untyped-def]
+        drawn, i, k = pointer(_drawn()), 0, DRAWN
+        for at in range(n):
+            if k == DRAWN:
+                draw(drawn, DRAWN // 2, seed, offset + at // 2, 0, 0)
+                k = 0
+            if i == length:
+                out, i = advance(out, length), 0
+            place = _below(drawn[k], i + 1)
+            out[i] = out[place]
+            out[place] = i
+            i += 1
+            k += 1
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.random(frame)
+        shuffle(pointer(f.out), f.n, f.seed, f.offset, f.a)
+
+    return run, KERNEL
 
 
 def sequence(kernel: Any, dtype: int, layout_class: int) -> Builder:

@@ -28,6 +28,7 @@ BUILDERS: dict[str, str] = {
     "elementwise:build": "elementwise:build",
     "copies:build": "copies:build", "fused:build": "fused:build",
     "memory:constant": "filling:constant", "memory:triangle": "filling:triangle",
+    "memory:triangle_places": "filling:triangle_places",
     "random:sequence": "filling:sequence", "random:uniform": "filling:uniform", "random:normal": "filling:normal",
     "random:integers": "filling:integers", "reduce:build": "reduce:build",
     "rows:build": "rows:build", "extremes:build": "extremes:build",

@@ -79,6 +79,49 @@ def triangle(kernel: Any, dtype: int, layout_class: int, target: Target, threads
     return Body(run, ("matrices", "rows", "columns"), per_block, threads)
 
 
+def triangle_places(
+    kernel: Any, dtype: int, layout_class: int, target: Target, threads: int = THREADS
+) -> Body:
+    """The rows, then the columns of the places in a triangle; the row of each is searched for."""
+    store, per_block = target.elements[dtype].store, threads * STEPS
+
+    def staircase(steps, columns):
+        """The elements of so many rows of 1, 2, 3 and so on up to all columns, and then all of them."""
+        rising = max(min(steps, columns), np.int64(0))
+        return rising * (rising + 1) // 2 + max(steps - columns, np.int64(0)) * columns
+
+    def before(row, f):
+        """How many places are in the rows before one."""
+        if f.upper:
+            down = f.columns - f.diagonal
+            return staircase(down, f.columns) - staircase(down - row, f.columns)
+        return staircase(row + f.diagonal, f.columns) - staircase(f.diagonal, f.columns)
+
+    def row_of(number, least, f):
+        """The last row before which there are no more places than `number`."""
+        low, high = least, least + number + 1  # no row from the least on is empty before the last place
+        while high - low > 1:
+            middle = (low + high) // 2
+            if before(middle, f) <= number:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def run(f):
+        half = f.n // 2
+        least = np.int64(0) if f.upper else max(-f.diagonal, np.int64(0))
+        i, end = part_of(f.n, per_block)
+        while i < end:
+            number = i - half if i >= half else i
+            row = row_of(number, least, f)
+            first = max(row + f.diagonal, np.int64(0)) if f.upper else np.int64(0)
+            store(f.out, i, first + number - before(row, f) if i >= half else row)
+            i += threads
+
+    return Body(run, ("n",), per_block, threads)
+
+
 # --- random numbers --------------------------------------------------------------------------------------------
 
 

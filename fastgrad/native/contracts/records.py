@@ -239,7 +239,7 @@ RUNTIME = Record(
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1, convolutions_in_tf32=1,
     fused_kernel=1, fused_rows_kernel=1, dropout_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
     code_devices=N_CODES, zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1,
-    accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, generator_states=N_DEVICES,
+    accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, places_kernel=1, generator_states=N_DEVICES,
     chosen_devices=1, registrations=1,
     entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,
     profile_objects=1, profile_name=1, left_name=1, events=1, n_events=1, cap_events=1, details=1, n_details=1,

@@ -21,7 +21,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.pyapi import bytearray_type, py_bytearray_size, py_bytearray_text
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, IN_WORDS, PER_BLOCK
+from fastgrad.native.contracts.frames.filling import BETWEEN, BY_STEP, IN_WORDS, PER_BLOCK, TRIANGLE
 from fastgrad.native.contracts.frames.indexing import NONZERO_PIECE
 from fastgrad.native.contracts.integers import UNSET
 from fastgrad.native.contracts.limits import HOST, N_RANDOM_KERNELS
@@ -118,12 +118,32 @@ def fill_sequence(h, which, start, by):
     return launch_frame(runtime().sequence_kernel, t.device, t.dtype, f, t.numel)
 
 
+@native
+def fill_places(h, columns, which):
+    """Fill a contiguous tensor of two rows with the places in a triangle of a matrix; a status.
+
+    `which`: twice the number of its diagonal, and one more for the upper triangle.
+    """
+    t = tensor(h)
+    if t.numel == 0:
+        return OK
+    f = frames.triangle_places(stack_small())
+    f.n = t.numel
+    f.out = t.data
+    f.columns = columns
+    f.diagonal = which >> 1
+    f.upper = which & 1
+    return launch_frame(runtime().places_kernel, t.device, t.dtype, f, t.numel)
+
+
 @native_once
 def created(op, kind, attrs):
     """A new tensor, filled; a handle or a failure."""
     of = integers.created(attrs)
     sizes = integers.listed(of.rest)
-    limit = 2 if kind == SHAPE_SEQUENCE else UNSET + 1 if kind == SHAPE_FILLED else N_RANDOM_KERNELS
+    limit = (
+        TRIANGLE + 1 if kind == SHAPE_SEQUENCE else UNSET + 1 if kind == SHAPE_FILLED else N_RANDOM_KERNELS
+    )
     if not 0 <= of.which < limit:
         return fail(INTERNAL, op, of.which)
     out = new_tensor(of.dtype, of.device, sizes.count, sizes.rest)
@@ -131,6 +151,8 @@ def created(op, kind, attrs):
         return out
     if kind == SHAPE_FILLED:
         status = fill_scalar(out, of.which, float_of(of.a), of.a)
+    elif kind == SHAPE_SEQUENCE and of.which == TRIANGLE:
+        status = fill_places(out, of.a, of.b)
     elif kind == SHAPE_SEQUENCE:
         status = fill_sequence(out, of.which, of.a, of.b)
     else:

@@ -32,7 +32,7 @@ FRAMES = (
     indexing.NONZERO, losses.NLL, losses.PROBABILITIES,
     windows.PLANES, windows.POOLING, windows.MAX_POOLING, windows.MEAN_POOLING, windows.TO_PLACES, windows.PADDING,
     convolution.CONVOLUTION, attention.ATTENTION, filling.ZERO, filling.TRANSFER,
-    filling.CONSTANT, filling.RANDOM, filling.SEQUENCE,
+    filling.CONSTANT, filling.RANDOM, filling.SEQUENCE, filling.TRIANGLE_PLACES,
     multi_tensor.GROUP, multi_tensor.JOINED, *multi_tensor.STEPS, multi_tensor.NORM_PART,
     multi_tensor.SCALE, multi_tensor.UNSCALE, multi_tensor.CLIP,
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,

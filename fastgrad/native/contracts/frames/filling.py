@@ -34,9 +34,11 @@ RANDOM = Frame(
     "random", n=size(), out=writes("n"), seed=number(), offset=number(), a=number(), b=number(), per_block=size(),
     splits=(Split("n", {"out": (), "offset": "per_block"}, grain="per_block"),),
 )  # fmt: skip
-UNIFORM, NORMAL, INTEGERS = range(3)
-PER_BLOCK = ((2, 4), (2, 4), (2, 2))
+UNIFORM, NORMAL, INTEGERS, PERMUTATION = range(4)
+PER_BLOCK = ((2, 4), (2, 4), (2, 2), (2, 2))
 """Of each kind of random numbers: elements from a block, and how many if a word of 32 bits is enough for one."""
+# Each element depends on those before it, in permutations of the first `a` integers one behind the other.
+PERMUTATIONS = RANDOM.variant(splits=())
 IN_WORDS = (FLOAT16, BFLOAT16, FLOAT32)
 """Dtypes whose random floats take a word."""
 
@@ -46,5 +48,11 @@ IN_WORDS = (FLOAT16, BFLOAT16, FLOAT32)
 SEQUENCE = Frame(
     "sequence", n=size(), out=writes("n"), start=number(), step=number(), turn=size(), end=number()
 )
-BY_STEP, BETWEEN = range(2)
-"""What the two numbers of a sequence are: its start and its step, or its start and its end."""
+BY_STEP, BETWEEN, TRIANGLE = range(3)
+"""What the two numbers of a sequence are: its start and its step, its start and its end, or which triangle it tells."""
+
+# The places in a triangle of a matrix, row by row: the rows, then the columns of all. The triangle is the lower one up
+# to a diagonal, or the upper one from it on.
+TRIANGLE_PLACES = Frame(
+    "triangle_places", n=size(), out=writes("n"), columns=number(), diagonal=number(), upper=number()
+)
