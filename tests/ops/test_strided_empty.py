@@ -23,6 +23,8 @@ from op_testing import (
     takes_tensor,
 )
 
+import fastgrad as fg
+
 STRIDED = [case for case in OP_CASES if case.strided and takes_tensor(case)]
 
 
@@ -149,3 +151,20 @@ def test_gradients_of_empty(lib, case: OpCase, dtype: str):
 def test_a_view_of_nothing_may_begin_beyond_its_memory(lib, call: Any):
     view, plain = lib.ones(0, 4)[:, 2:], lib.ones(0, 2)
     np.testing.assert_array_equal(call(view).numpy(), call(plain).numpy(), strict=True)
+
+
+@pytest.mark.parametrize("dtype", [fg.float32, fg.float64])
+@pytest.mark.parametrize("sizes", [(7,), (33, 40), (3, 1, 50)])
+@pytest.mark.parametrize(
+    "function",
+    [lambda a, b: a**2.5, lambda a, b: a**-1, fg.atan2, lambda a, b: a / b, lambda a, b: a**b, fg.hypot],
+)
+def test_the_gradient_of_a_sum_is_that_of_ones(function, sizes, dtype):
+    """A sum gives all elements one gradient, which lies in memory once."""
+    a, b = (fg.rand(sizes, dtype=dtype).add_(0.5).requires_grad_() for _ in range(2))
+    y = function(a, b)
+    found = fg.autograd.grad(y.sum(), (a, b), allow_unused=True, retain_graph=True)
+    expected = fg.autograd.grad(y, (a, b), fg.ones(sizes, dtype=dtype), allow_unused=True)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine is None) == (theirs is None)
+        assert mine is None or fg.equal(mine, theirs)

@@ -131,8 +131,9 @@ def _patterns(names: list[str]) -> list[dict[str, str]]:
         patterns.append({names[0]: "0"})
     elif len(names) == 2:
         patterns += [{names[0]: "i", names[1]: "0"}, {names[0]: "0", names[1]: "i"}]
-    elif len(names) == 3:  # one or two numbers beside a tensor
-        patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i")]
+    elif len(names) == 3:  # one or two numbers beside a tensor; the gradient of a sum is one as well
+        of_sum = ("0i0", "0ii") if names[0] == "g" else ()
+        patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i", *of_sum)]
     elif len(names) == 4:
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("iii0", "ii00")]
     return patterns
