@@ -39,15 +39,15 @@ class Storage:
     ----------
     flat : Tensor
         The whole memory, with one dimension.
-    untyped : bool
+    is_bytes : bool
         Whether it stands for bytes.
     """
 
-    __slots__ = ("__weakref__", "flat", "untyped")
+    __slots__ = ("__weakref__", "flat", "is_bytes")
 
-    def __init__(self, flat: Any, untyped: bool = False) -> None:
+    def __init__(self, flat: Any, is_bytes: bool = False) -> None:
         self.flat = flat
-        self.untyped = untyped
+        self.is_bytes = is_bytes
 
     @classmethod
     def bytes_of(cls, tensor: Any) -> Storage:
@@ -55,7 +55,7 @@ class Storage:
         key = rt.field(tensor, _STORAGE), _BYTES
         found = _ALIVE.get(key)
         if found is None:
-            found = _ALIVE[key] = cls.of(tensor).untyped_view()
+            found = _ALIVE[key] = cls.of(tensor).untyped()
         return found
 
     @classmethod
@@ -94,16 +94,12 @@ class Storage:
         """
         from fastgrad.functions.sharing import from_file
 
-        return cls(from_file(filename, shared, nbytes, dtype=dtypes.uint8))
+        return cls(from_file(filename, shared, nbytes, dtype=dtypes.uint8), True)
 
     @property
     def buffer(self) -> memoryview:
         """The bytes; a copy of them unless they are the CPU's."""
         return elements_of(self.flat).view(np.uint8).data
-
-    def untyped(self) -> Storage:
-        """The same memory as bytes."""
-        return self if self.flat.dtype is dtypes.uint8 else Storage(self.flat.view(dtypes.uint8))
 
     def nbytes(self) -> int:
         """How many bytes it has."""
@@ -148,9 +144,9 @@ class Storage:
         """Whether other processes may have it as well."""
         return self.flat.is_shared()  # type: ignore[no-any-return]
 
-    def untyped_view(self) -> Storage:
+    def untyped(self) -> Storage:
         """The same memory as bytes."""
-        return self if self.untyped else Storage(self.flat.view(dtypes.uint8), True)
+        return self if self.is_bytes else Storage(self.flat.view(dtypes.uint8), True)
 
     def tolist(self) -> list[Any]:
         """The elements."""
@@ -158,7 +154,7 @@ class Storage:
 
     def clone(self) -> Storage:
         """New memory of the same content."""
-        return Storage(self.flat.clone(), self.untyped)
+        return Storage(self.flat.clone(), self.is_bytes)
 
     def copy_(self, source: Storage, non_blocking: bool = False) -> Storage:
         """Write the bytes of another memory over this one.
@@ -185,7 +181,7 @@ class Storage:
             raise RuntimeError(
                 f"copy_(): size does not match, self was {self.nbytes()} bytes but source was {source.nbytes()} bytes"
             )
-        self.untyped_view().flat.copy_(source.untyped_view().flat, non_blocking)
+        self.untyped().flat.copy_(source.untyped().flat, non_blocking)
         return self
 
     def fill_(self, value: Any) -> Storage:
@@ -198,9 +194,9 @@ class Storage:
         RuntimeError
             If it is no integer, for bytes.
         """
-        if self.untyped and not isinstance(value, (int, np.integer)):
+        if self.is_bytes and not isinstance(value, (int, np.integer)):
             raise RuntimeError(f"fill_(): expects int, but got {type(value).__name__}")
-        self.flat.fill_(int(value) & 255 if self.untyped else value)
+        self.flat.fill_(int(value) & 255 if self.is_bytes else value)
         return self
 
     def __len__(self) -> int:
@@ -210,30 +206,30 @@ class Storage:
         return iter(self.tolist())
 
     def __repr__(self) -> str:
-        kind = "UntypedStorage(" if self.untyped else f"TypedStorage(dtype={self.dtype}, "
+        kind = "UntypedStorage(" if self.is_bytes else f"TypedStorage(dtype={self.dtype}, "
         shown = "..." if self.flat.is_meta else "\n".join(f" {value}" for value in self.tolist()) or " "
         return f"{shown}\n[fastgrad.storage.{kind}device={self.device}) of size {len(self)}]"
 
     def __getitem__(self, index: Any) -> Any:
         found = self.flat[_place(index)]
-        return Storage(found, self.untyped) if isinstance(index, slice) else found.item()
+        return Storage(found, self.is_bytes) if isinstance(index, slice) else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self.untyped and isinstance(value, (int, np.integer)):
+        if self.is_bytes and isinstance(value, (int, np.integer)):
             value = int(value) & 255
         self.flat[_place(index)] = value
 
     def cuda(self, device: Any = None) -> Storage:
         """The memory on a GPU, by default the current one."""
-        return Storage(self.flat.cuda(device), self.untyped)
+        return Storage(self.flat.cuda(device), self.is_bytes)
 
     def cpu(self) -> Storage:
         """The memory on the CPU."""
-        return Storage(self.flat.cpu(), self.untyped)
+        return Storage(self.flat.cpu(), self.is_bytes)
 
     def __reduce__(self) -> Any:
         made = (self.flat.dtype, bytes(self.buffer))
-        return from_bytes, (*made, True) if self.untyped else made
+        return from_bytes, (*made, True) if self.is_bytes else made
 
 
 def _place(index: Any) -> Any:
@@ -241,7 +237,7 @@ def _place(index: Any) -> Any:
     return index if isinstance(index, slice) else as_index("storage", "index", index)
 
 
-def from_bytes(dtype: dtypes.dtype, data: bytes, untyped: bool = False) -> Storage:
+def from_bytes(dtype: dtypes.dtype, data: bytes, is_bytes: bool = False) -> Storage:
     """New memory of given content.
 
     Raises
@@ -253,7 +249,7 @@ def from_bytes(dtype: dtypes.dtype, data: bytes, untyped: bool = False) -> Stora
         raise ValueError(f"{len(data)} bytes are no whole number of elements of {dtype}")
     out = Storage.empty(dtype, len(data) // dtype.itemsize)
     rt.write(out.flat, data)
-    out.untyped = untyped is True and dtype is dtypes.uint8
+    out.is_bytes = is_bytes is True and dtype is dtypes.uint8
     return out
 
 
