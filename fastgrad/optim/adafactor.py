@@ -10,7 +10,7 @@ from fastgrad.dtypes import finfo
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import rt
 from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import as_numbers, check_options, check_pair, scalar, zero_steps
+from fastgrad.optim.options import as_numbers, check_options, check_pair, kept_tensor, scalar, zero_steps
 
 
 class Adafactor(Optimizer):
@@ -136,7 +136,7 @@ class Adafactor(Optimizer):
     def _update(self, group: dict[str, Any], p: Any, grad: Any) -> None:
         state, lr, (eps1, eps2) = self.state[p], scalar(group["lr"]), group["eps"]
         eps1 = finfo(p.dtype).eps if eps1 is None else eps1
-        steps = state["step"].add_(1).item()
+        steps = kept_tensor(state, "step").add_(1).item()
         rate = max(eps2, _rms(p)) * min(lr, 1 / steps**0.5)
         if group["weight_decay"] != 0:
             p.mul_(1 - lr * group["weight_decay"])
@@ -152,8 +152,8 @@ def _rms(x: Any) -> float:
 def _variance(state: dict[str, Any], grad: Any, weight: float, eps: float) -> Any:
     """The averaged squares of a gradient, with these."""
     if grad.dim() <= 1:
-        return state["variance"].lerp_(grad * grad, weight)
+        return kept_tensor(state, "variance").lerp_(grad * grad, weight)
     for name, dim in (("row_var", -1), ("col_var", -2)):
-        state[name].lerp_(grad.norm(dim=dim, keepdim=True).square() / grad.shape[dim], weight)
+        kept_tensor(state, name).lerp_(grad.norm(dim=dim, keepdim=True).square() / grad.shape[dim], weight)
     rows, columns = state["row_var"], state["col_var"]
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=eps)

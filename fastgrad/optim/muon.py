@@ -10,7 +10,7 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import rt
 from fastgrad.optim.optimizer import Optimizer
-from fastgrad.optim.options import check_options, scalar
+from fastgrad.optim.options import check_options, kept_tensor, scalar
 
 _RATIOS: dict[Any, Callable[[int, int], float]] = {
     None: lambda rows, columns: math.sqrt(max(1, rows / columns)),
@@ -166,7 +166,7 @@ class Muon(Optimizer):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = zeros_like(grad)
         lr, momentum = scalar(group["lr"]), group["momentum"]
-        buffer = state["momentum_buffer"].lerp_(grad, 1 - momentum)
+        buffer = kept_tensor(state, "momentum_buffer").lerp_(grad, 1 - momentum)
         wanted = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
         change = orthogonalized(wanted, group["ns_coefficients"], group["ns_steps"], group["eps"])
         p.mul_(1 - lr * group["weight_decay"])

@@ -74,6 +74,17 @@ def as_numbers(p: Any, state: dict[str, Any], names: Sequence[str]) -> None:
             state[name] = value.to(dtype=state["step"].dtype)
 
 
+def kept_tensor(state: dict[str, Any], name: str) -> Any:
+    """A tensor of a parameter's state; TypeError where somebody put something else there."""
+    value = state.get(name)
+    if not isinstance(value, TensorBase):
+        raise TypeError(
+            f"step(): expected a Tensor as {name!r} in the state of a parameter, but got {type(value).__name__}; "
+            "clear the parameter's state to begin anew"
+        )
+    return value
+
+
 def as_real(t: Any) -> Any:
     """A tensor, a complex one as pairs of real numbers."""
     return view_as_real(t) if t.is_complex() else t

@@ -565,3 +565,17 @@ def test_a_gradient_with_a_history_loses_it(owner):
     )
     assert not layer.weight.grad.requires_grad
     assert layer.weight.grad.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("name", ["Adafactor", "Adam", "ASGD", "Muon", "NAdam", "Rprop", "SGD"])
+def test_what_is_no_tensor_in_the_state_is_an_error(name):
+    p = fg.ones(3, 3, requires_grad=True)
+    p.sum().backward()
+    optimizer = getattr(fg.optim, name)([p], lr=0.1, **({"momentum": 0.9} if name == "SGD" else {}))
+    optimizer.step()
+    for key, value in list(optimizer.state[p].items()):
+        optimizer.state[p][key] = 0
+        with pytest.raises(TypeError, match="Tensor"):
+            optimizer.step()
+        optimizer.state[p][key] = value
+    optimizer.step()
