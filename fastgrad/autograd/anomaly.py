@@ -64,9 +64,9 @@ class node_creation_hook(ContextBase):  # noqa: N801 - the field's name
 # --- anomaly mode ----------------------------------------------------------------------------------------------
 
 
-def _switch(name: str, mode: bool, check_nan: bool) -> tuple[int, int]:
+def _switch(name: str, mode: bool, check_nan: bool, argument: str = "mode") -> tuple[int, int]:
     """The modes that are switched on, and those that are switched off; TypeError if one is no bool."""
-    on = ANOMALY if as_flag(name, "mode", mode) else 0
+    on = ANOMALY if as_flag(name, argument, mode) else 0
     on |= 0 if as_flag(name, "check_nan", check_nan) else ANOMALY_UNCHECKED
     return on, (ANOMALY | ANOMALY_UNCHECKED) & ~on
 
@@ -145,8 +145,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     (True, False)
     >>> fg.set_anomaly_enabled(False)
     """
-    as_flag("set_anomaly_enabled", "enabled", enabled)
-    rt.apply_context(ContextBase, *_switch("set_anomaly_enabled", enabled, check_nan))
+    rt.apply_context(ContextBase, *_switch("set_anomaly_enabled", enabled, check_nan, "enabled"))
 
 
 def is_anomaly_enabled() -> bool:

@@ -13,7 +13,7 @@ from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, chunk, expand, flatten, narrow, reshape, stack, unsqueeze, wrapped
 from fastgrad.native.contracts.element_types import INT32, INT64
-from fastgrad.native.contracts.frames.filling import TRIANGLE
+from fastgrad.native.contracts.frames.filling import TRIANGLE, staircase
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
 
@@ -437,21 +437,13 @@ def _triangle(name: str, rows: Any, columns: Any, offset: Any, dtype: Any, devic
         raise RuntimeError(f"{name}(): row and col must be non-negative, got {n} and {m}")
     k = min(max(k, -n), m)  # beyond these, a triangle is all or nothing
     down = m - k
-    count = (
-        _staircase(n + k, m) - _staircase(k, m) if lower else _staircase(down, m) - _staircase(down - n, m)
-    )
+    count = staircase(n + k, m) - staircase(k, m) if lower else staircase(down, m) - staircase(down - n, m)
     if count >= LIMIT // 16:
         raise RuntimeError(f"{name}(): Storage size calculation overflowed with sizes={[2, count]}")
     code = INT64 if dtype is None else dtype_code(dtype)
     made = code if code == INT32 else INT64
     out = created(name, _SEQUENCE, made, (2, count), device_code(device), TRIANGLE, m, 2 * k + (not lower))
     return out if code == made else out.to(dtype)
-
-
-def _staircase(steps: int, columns: int) -> int:
-    """The elements of so many rows of 1, 2, 3 and so on up to all columns, and then all of them."""
-    rising = max(min(steps, columns), 0)
-    return rising * (rising + 1) // 2 + max(steps - columns, 0) * columns
 
 
 @public(method=False)

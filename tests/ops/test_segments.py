@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from errors_beside import kinds_raised
 
 import fastgrad as fg
 from fastgrad.autograd import gradcheck, gradgradcheck
@@ -140,13 +141,8 @@ WRONG = {
 @pytest.mark.parity
 @pytest.mark.parametrize("case", sorted(WRONG))
 def test_errors_are_pytorchs(case: str) -> None:
-    torch = pytest.importorskip("torch")
-    raised = []
-    for lib in (fg, torch):
-        with pytest.raises(Exception) as error:  # noqa: PT011 - which one is compared below
-            WRONG[case](lib, lib.arange(6.0))
-        raised.append(error.type)
-    assert raised[0] is raised[1]
+    here, there = kinds_raised(lambda lib: WRONG[case](lib, lib.arange(6.0)))
+    assert here is there
 
 
 def test_what_pytorch_reads_past_the_end_of_is_an_error() -> None:

@@ -14,7 +14,7 @@ from fastgrad.kernels.cuda.builder import Body
 from fastgrad.kernels.cuda.device import Element, Target, block, float_of, fma, high_product, thread
 from fastgrad.kernels.cuda.places import part_of, split
 from fastgrad.native.contracts.element_types import FLOATS, INEXACT
-from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM
+from fastgrad.native.contracts.frames.filling import IN_WORDS, INTEGERS, NORMAL, PER_BLOCK, UNIFORM, staircase
 
 THREADS = 256
 STEPS = 4  # elements of a thread, which lie a block's width apart
@@ -84,11 +84,6 @@ def triangle_places(
 ) -> Body:
     """The rows, then the columns of the places in a triangle; the row of each is searched for."""
     store, per_block = target.elements[dtype].store, threads * STEPS
-
-    def staircase(steps, columns):
-        """The elements of so many rows of 1, 2, 3 and so on up to all columns, and then all of them."""
-        rising = max(min(steps, columns), np.int64(0))
-        return rising * (rising + 1) // 2 + max(steps - columns, np.int64(0)) * columns
 
     def before(row, f):
         """How many places are in the rows before one."""

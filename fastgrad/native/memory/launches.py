@@ -123,8 +123,8 @@ def cell_of(kernel, device, dtype, layout_class):
 
 
 @native_once
-def resolve(cell):
-    """Let Python find or compile the kernel of an empty cell: its address, or a failure."""
+def answer_to(cell):
+    """What Python answers to a question for a kernel, an integer, or a failure: see `host.devices`."""
     number = py_integer(cell)
     if number == 0:
         return RAISED
@@ -132,13 +132,19 @@ def resolve(cell):
     py_decref(number)
     if answer == 0:
         return RAISED
-    address = py_integer_value(answer)
+    found = py_integer_value(answer)
     py_decref(answer)
-    if py_err_occurred() != 0:
-        return RAISED
+    return RAISED if py_err_occurred() != 0 else found
+
+
+@native_once
+def resolve(cell):
+    """Let Python find or compile the kernel of an empty cell: its address, or a failure."""
+    address = answer_to(cell)
     if address == 0:
         return fail(NO_KERNEL, cell)
-    kernel_table()[cell] = address
+    if not failed(address):
+        kernel_table()[cell] = address
     return address
 
 
@@ -148,19 +154,11 @@ def need_dtype(kernel, device, dtype):
     first = cell_of(kernel, device, dtype, 0)
     for k in range(N_LAYOUTS):
         if kernel_table()[first + k] != 0:
-            return 0
-    number = py_integer(-1 - first)
-    if number == 0:
-        return RAISED
-    answer = call_python(runtime().resolve, 1, number)
-    py_decref(number)
-    if answer == 0:
-        return RAISED
-    exists = py_integer_value(answer)
-    py_decref(answer)
-    if py_err_occurred() != 0:
-        return RAISED
-    return 0 if exists != 0 else fail(NO_KERNEL, first)
+            return OK
+    exists = answer_to(-1 - first)
+    if exists == 0:
+        return fail(NO_KERNEL, first)
+    return exists if failed(exists) else OK
 
 
 @native

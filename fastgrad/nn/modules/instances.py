@@ -113,7 +113,21 @@ class InstanceNorm3d(_InstanceNorm):
     rank = 3
 
 
-class LocalResponseNorm(Module):
+class _OverChannels(Module):
+    """What divides by sums of squares over neighbouring channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_OverChannels):
     """Normalisation by neighbouring channels. See `fastgrad.nn.functional.local_response_norm`.
 
     Parameters
@@ -123,21 +137,11 @@ class LocalResponseNorm(Module):
     alpha, beta, k : float
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
     def forward(self, input: Any) -> Any:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
-
-class CrossMapLRN2d(Module):
+class CrossMapLRN2d(_OverChannels):
     """``x / (k + alpha / size * s)**beta``, where s is a sum of squares over about `size` neighbouring channels.
 
     As in PyTorch, the sums of all channels hold the square of the first one, and those of an even `size` one channel
@@ -162,14 +166,7 @@ class CrossMapLRN2d(Module):
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Any) -> Any:
         return cross_map_lrn(input, self.size, self.alpha, self.beta, self.k)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

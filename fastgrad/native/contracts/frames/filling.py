@@ -51,6 +51,13 @@ SEQUENCE = Frame(
 BY_STEP, BETWEEN, TRIANGLE = range(3)
 """What the two numbers of a sequence are: its start and its step, its start and its end, or which triangle it tells."""
 
+
+def staircase(steps: int, columns: int) -> int:
+    """The elements of so many rows of 1, 2, 3 and so on up to all columns, and then all of them."""
+    rising = max(min(steps, columns), 0)
+    return rising * (rising + 1) // 2 + max(steps - columns, 0) * columns
+
+
 # The places in a triangle of a matrix, row by row: the rows, then the columns of all. The triangle is the lower one up
 # to a diagonal, or the upper one from it on.
 TRIANGLE_PLACES = Frame(
