@@ -25,6 +25,7 @@ from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 from fastgrad import serialization
+from fastgrad.functions.arguments import need_type
 from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
@@ -130,6 +131,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     >>> (folder / "b.txt").read_text()
     'weights'
     """
+    need_type("download_url_to_file", url, str, "url")
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
     with tempfile.NamedTemporaryFile(
@@ -187,6 +189,7 @@ def load_state_dict_from_url(
     >>> fg.hub.load_state_dict_from_url((folder / "there.pt").as_uri(), str(folder / "here"), progress=False)
     {'weight': tensor([1., 1.])}
     """
+    need_type("load_state_dict_from_url", url, str, "url")
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     os.makedirs(folder, exist_ok=True)
     name = file_name if file_name is not None else os.path.basename(urlparse(url).path)
@@ -356,7 +359,7 @@ def _exists(url: str) -> bool:
 
 def _parsed(github: str) -> _Repository:
     """The parts of ``owner/name:ref``; without a ref it is main if there is such a branch, else master."""
-    repository, colon, ref = github.partition(":")
+    repository, colon, ref = need_type("hub", github, str, "repo_or_dir").partition(":")
     parts = repository.split("/")
     if len(parts) != 2 or not all(re.fullmatch(r"[\w.-]+", part) for part in parts):
         raise ValueError(

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import zipfile
+from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
@@ -171,3 +172,16 @@ def test_a_repository_on_github(folder, repository, monkeypatch, capsys):
 def test_what_trust_repo_may_be(folder):
     with pytest.raises(ValueError, match="trust_repo"):
         hub.load("owner/name:main", "scaled", trust_repo="always")
+
+
+@pytest.mark.parametrize("address", [None, 3, b"owner/name", fg.ones(1)])
+def test_an_address_is_text(address: object, tmp_path: Path) -> None:
+    for call in (
+        lambda: hub.load(address, "model"),
+        lambda: hub.list(address),
+        lambda: hub.load_state_dict_from_url(address, str(tmp_path)),
+        lambda: hub.download_url_to_file(address, str(tmp_path / "file")),
+    ):
+        with pytest.raises(TypeError, match="must be str, not"):
+            call()
+    assert not list(tmp_path.iterdir())
