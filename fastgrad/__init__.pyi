@@ -554,7 +554,7 @@ def concatenate(tensors: _Sequence[_Tensor], dim: _int = 0) -> _Tensor:
 def concatenate(tensors: _Sequence[_Tensor], axis: _int = 0) -> _Tensor:
     r"""Tensors one behind the other along a dimension; all other sizes must agree."""
 def conj(input: _Tensor) -> _Tensor:
-    r"""The complex conjugates; of a real tensor itself."""
+    r"""The complex conjugates, as a view; of a real tensor itself."""
 def conj_physical(input: _Tensor) -> _Tensor:
     r"""The complex conjugates, in memory of their own; of a real tensor itself."""
 def constant_pad_nd(input: _Tensor, pad: _Sequence[_int], value: _float = 0) -> _Tensor:
@@ -844,7 +844,7 @@ def igamma(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _f
 def igammac(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""The regularised upper incomplete gamma function: that of `input` from `other` on, over the whole one."""
 def imag(input: _Tensor) -> _Tensor:
-    r"""The imaginary parts, as a view."""
+    r"""The imaginary parts, as a view; those of a tensor with `is_conj` are one with `is_neg`."""
 @_overload
 def index_add(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, *, alpha: _float = 1) -> _Tensor:
     r"""A copy of `input` with ``out.select(dim, index[i]) += alpha * source.select(dim, i)``."""
@@ -886,11 +886,11 @@ def inverse(input: _Tensor) -> _Tensor:
 def is_complex(input: _Tensor) -> _bool:
     r"""Whether the dtype of a tensor is a complex one."""
 def is_conj(input: _Tensor) -> _bool:
-    r"""Whether the elements of a tensor are conjugated when they are read: never. See `conj`."""
+    r"""Whether the elements of a tensor are conjugated when they are read: see `conj`."""
 def is_floating_point(input: _Tensor) -> _bool:
     r"""Whether the dtype of a tensor is a floating-point one."""
 def is_neg(input: _Tensor) -> _bool:
-    r"""Whether the elements of a tensor are negated when they are read: never."""
+    r"""Whether the elements of a tensor are negated when they are read: those of ``x.conj().imag`` are."""
 def is_nonzero(input: _Tensor) -> _bool:
     r"""Whether the only element of a tensor is not zero."""
 def is_signed(input: _Tensor) -> _bool:
@@ -1316,9 +1316,9 @@ def reshape(input: _Tensor, *shape: _int | _Sequence[_int]) -> _Tensor:
 def reshape(input: _Tensor, shape: _int | _Sequence[_int]) -> _Tensor:
     r"""Other sizes over the same elements: a view where possible, a copy otherwise."""
 def resolve_conj(input: _Tensor) -> _Tensor:
-    r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
+    r"""A copy in memory of its own of a tensor whose elements are conjugated when they are read; of others themselves."""
 def resolve_neg(input: _Tensor) -> _Tensor:
-    r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
+    r"""A copy in memory of its own of a tensor whose elements are negated when they are read; of others themselves."""
 def result_type(tensor1: _Tensor | _int | _float | _complex, tensor2: _Tensor | _int | _float | _complex) -> _dtype:
     r"""The dtype that an op over two operands gives."""
 def rms_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, eps: _float | None = None) -> _Tensor:

@@ -44,6 +44,7 @@ from fastgrad.native.contracts.limits import META
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host import call_numbers, devices
 from fastgrad.ops.call import float_bits
+from fastgrad.ops.conjugates import is_turned
 from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
 
@@ -462,6 +463,16 @@ def fill(
     """
     if batches.under_way():
         return batches.filled(lambda x: fill(which, x, generator, a, b), tensor)
+    if is_turned(tensor):
+        drawn = fill(
+            which,
+            rt.like(tensor, rt.field(tensor, _DTYPE), rt.field(tensor, _DEVICE), PRESERVE_FORMAT),
+            generator,
+            a,
+            b,
+        )
+        rt.copy(tensor, drawn)
+        return tensor
     if not rt.lies_in(tensor, PRESERVE_FORMAT):  # in whatever order, but without gaps
         raise RuntimeError(
             f"{_NAMES[which]}: expected a tensor without gaps; fill a contiguous one and copy from it"

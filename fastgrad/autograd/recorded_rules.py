@@ -21,7 +21,7 @@ from fastgrad.native.contracts.records import NODE, TENSOR
 from fastgrad.native.host.saved_calls import number_of
 from fastgrad.native.host.tables import OPS
 from fastgrad.ops.call import invoke
-from fastgrad.ops.complex_numbers import conj
+from fastgrad.ops.complex_numbers import conj_physical
 from fastgrad.ops.registry import Op
 from fastgrad.ops.rules import Recorded, argument, parameters
 from fastgrad.ops.shape import copy_slices
@@ -107,12 +107,12 @@ class _Node:
         """What a rule gives: see Note [Complex gradients] in `ops.complex_numbers`."""
         if not self._op.conjugates or rt.field(self._first, _DTYPE) not in COMPLEX:
             return self._called(rule)
-        given, self._first = self._first, invoke(conj, (self._first,))
+        given, self._first = self._first, invoke(conj_physical, (self._first,))
         try:
             found = self._called(rule)
         finally:
             self._first = given
-        return invoke(conj, (found,)) if rt.field(found, _DTYPE) in COMPLEX else found
+        return invoke(conj_physical, (found,)) if rt.field(found, _DTYPE) in COMPLEX else found
 
     def _called(self, rule: Callable[..., Any]) -> Any:
         return rule(**{name: argument(self._op, name, self) for name in parameters(rule)})

@@ -13,7 +13,7 @@ from fastgrad.compiler.memory import Life, places
 from fastgrad.compiler.structure import GivenBack
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import INT64, UINT8
-from fastgrad.native.contracts.flags import REQUIRES_GRAD
+from fastgrad.native.contracts.flags import CONJUGATED, REQUIRES_GRAD
 from fastgrad.native.contracts.frame import READ, WRITE
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import (
@@ -239,7 +239,8 @@ def _laid(regions: Regions, number: int | None, tensor: Any) -> list[int]:
     offset = 0 if number is None else rt.field(tensor, _DATA) - regions.all[number].base
     padding = [0] * (MAX_DIMS - len(sizes))
     head = [
-        -1 if number is None else number, offset, rt.field(tensor, _DTYPE), rt.field(tensor, _DEVICE), len(sizes),
+        -1 if number is None else number, offset, rt.field(tensor, _DTYPE), rt.field(tensor, _DEVICE),
+        rt.field(tensor, _FLAGS) & CONJUGATED, len(sizes),
     ]  # fmt: skip
     return [*head, *sizes, *padding, *strides, *padding]
 

@@ -87,6 +87,8 @@ def array_interface(tensor: Any) -> dict[str, Any]:
             "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
             "var.detach() to get Variable that doesn't require grad."
         )
+    if tensor.is_conj() or tensor.is_neg():
+        raise RuntimeError("Can't get __cuda_array_interface__ on a view of conjugates; resolve it first")
     gpu = _gpu_under(tensor)
     contiguous = tensor.is_contiguous()
     return {

@@ -22,12 +22,13 @@ from fastgrad.cuda.selection import gpu_of
 from fastgrad.cuda.streams import stream_on
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import ITEMSIZES
+from fastgrad.native.contracts.flags import CONJUGATED
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT, PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host import devices
 
-_DTYPE, _DEVICE = TENSOR.fields["dtype"][0], TENSOR.fields["device"][0]
+_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 _DATA = STORAGE.fields["data"][0]
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE: locked for all contexts
 _SMALLEST = 512
@@ -186,6 +187,7 @@ def lie_alike(out: Any, source: Any) -> bool:
     """Whether the bytes of one tensor could be those of another one as they stand."""
     return (
         rt.field(out, _DTYPE) == rt.field(source, _DTYPE)
+        and not (rt.field(out, _FLAGS) ^ rt.field(source, _FLAGS)) & CONJUGATED
         and tuple(rt.sizes(out)) == tuple(rt.sizes(source))
         and tuple(rt.steps(out)) == tuple(rt.steps(source))
         and bool(rt.lies_in(out, PRESERVE_FORMAT))

@@ -18,6 +18,7 @@ from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.data import elements_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.messages.unit import half_routines
+from fastgrad.ops.conjugates import is_turned
 
 
 class DistError(RuntimeError):
@@ -163,6 +164,11 @@ def operation(call: str, op: Any, dtype: Any) -> Any:
 def need_contiguous(call: str, tensor: Any, argument: str = "tensor") -> Any:
     """The tensor, if its elements lie one behind the other: as a plain one, which cannot lie about its size."""
     tensor = rt.detach(need_tensor(call, tensor, argument))
+    if is_turned(tensor):
+        raise ValueError(
+            f"{call}(): argument '{argument}' holds conjugates of what lies in its memory; make a copy with "
+            ".resolve_conj() or .resolve_neg()"
+        )
     if not tensor.is_contiguous():
         raise ValueError(
             f"{call}(): Tensors must be contiguous; make a copy of '{argument}' with .contiguous()"

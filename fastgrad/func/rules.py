@@ -325,7 +325,7 @@ def _(c: Call) -> Any:
     )
 
 
-@rule("alias", "tril", "triu")
+@rule("alias", "conj", "neg_view", "tril", "triu")
 def _(c: Call) -> Any:
     return c.again([c.xs[0]], *c.ints)
 

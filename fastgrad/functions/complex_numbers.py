@@ -14,6 +14,7 @@ from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
+from fastgrad.ops.conjugates import is_turned
 from fastgrad.ops.vocabulary import m
 
 _DTYPE = TENSOR.fields["dtype"][0]
@@ -23,10 +24,6 @@ _field = rt.field
 def is_complex_tensor(x: Any) -> bool:
     """Whether the elements of a tensor are complex numbers."""
     return _field(x, _DTYPE) in COMPLEX
-
-
-def _alias(x: Any) -> Any:
-    return invoke(BY_NAME["alias"], (x,))
 
 
 # --- views -----------------------------------------------------------------------------------------------------
@@ -116,13 +113,13 @@ def real(input: Any) -> Any:
     """
     if not is_complex_tensor(need_tensor("real", input)):
         return input
-    return view_as_real(input).select(-1, 0)
+    return view_as_real(conj(input) if is_turned(input) else input).select(-1, 0)
 
 
 @public(method=False)
 @planned
 def imag(input: Any) -> Any:
-    """The imaginary parts, as a view.
+    """The imaginary parts, as a view; those of a tensor with `is_conj` are one with `is_neg`.
 
     Raises
     ------
@@ -137,6 +134,8 @@ def imag(input: Any) -> Any:
     """
     if not is_complex_tensor(need_tensor("imag", input)):
         raise RuntimeError("imag(): it is not implemented for tensors with non-complex dtypes.")
+    if is_turned(input):
+        return invoke(BY_NAME["neg_view"], (view_as_real(conj(input)),)).select(-1, 1)
     return view_as_real(input).select(-1, 1)
 
 
@@ -205,18 +204,21 @@ def _joined(name: str, op: str, *operands: tuple[str, Any]) -> Any:
 @public()
 @planned
 def conj(input: Any) -> Any:
-    """The complex conjugates; of a real tensor itself.
+    """The complex conjugates, as a view; of a real tensor itself.
 
-    They are computed at once. What PyTorch returns is a view that is conjugated when it is read: here the result has
-    memory of its own, and `is_conj` is false.
+    The view is over the same memory: what is written to it is written there as its conjugate. Its elements are
+    conjugated where they are read, so an op on it works on a copy; `resolve_conj` makes one that lasts.
 
     Examples
     --------
     >>> import fastgrad as fg
-    >>> fg.tensor([1 + 2j]).conj()
+    >>> z = fg.tensor([1 + 2j])
+    >>> z.conj()
     tensor([1.-2.j])
+    >>> z.conj().is_conj(), z.conj().resolve_conj().is_conj()
+    (True, False)
     """
-    return conj_physical(input) if is_complex_tensor(need_tensor("conj", input)) else input
+    return invoke(BY_NAME["conj"], (input,)) if is_complex_tensor(need_tensor("conj", input)) else input
 
 
 @public()
@@ -225,7 +227,7 @@ def conj_physical(input: Any) -> Any:
     """The complex conjugates, in memory of their own; of a real tensor itself."""
     if not is_complex_tensor(need_tensor("conj_physical", input)):
         return input
-    return invoke(BY_NAME["conj"], (input,))
+    return invoke(BY_NAME["conj_physical"], (input,))
 
 
 @public(package=False)
@@ -238,28 +240,40 @@ def conj_physical_(self: Any) -> Any:
 
 @public()
 def resolve_conj(input: Any) -> Any:
-    """The tensor itself: no tensor is one whose elements are conjugated when they are read."""
-    return need_tensor("resolve_conj", input)
+    """A copy in memory of its own of a tensor whose elements are conjugated when they are read; of others themselves.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.tensor([1 + 2j]).conj().resolve_conj().numpy()
+    array([1.-2.j], dtype=complex64)
+    """
+    return input.clone() if is_conj(input) else input
 
 
 @public()
 def resolve_neg(input: Any) -> Any:
-    """The tensor itself: no tensor is one whose elements are negated when they are read."""
-    return need_tensor("resolve_neg", input)
+    """A copy in memory of its own of a tensor whose elements are negated when they are read; of others themselves.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.tensor([1 + 2j]).conj().imag.resolve_neg().numpy()
+    array([-2.], dtype=float32)
+    """
+    return input.clone() if is_neg(input) else input
 
 
 @public()
 def is_conj(input: Any) -> bool:
-    """Whether the elements of a tensor are conjugated when they are read: never. See `conj`."""
-    need_tensor("is_conj", input)
-    return False
+    """Whether the elements of a tensor are conjugated when they are read: see `conj`."""
+    return is_turned(need_tensor("is_conj", input)) and is_complex_tensor(input)
 
 
 @public()
 def is_neg(input: Any) -> bool:
-    """Whether the elements of a tensor are negated when they are read: never."""
-    need_tensor("is_neg", input)
-    return False
+    """Whether the elements of a tensor are negated when they are read: those of ``x.conj().imag`` are."""
+    return is_turned(need_tensor("is_neg", input)) and not is_complex_tensor(input)
 
 
 @public()

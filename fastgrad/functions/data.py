@@ -12,21 +12,23 @@ from fastgrad import dtypes
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, HALVES, complex_of
+from fastgrad.native.contracts.flags import CONJUGATED
 from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.records import TENSOR
 
 _NUMBERS = {float, int, bool, complex}  # of Python, that have no dtype of their own
-_DTYPE, _DEVICE = (TENSOR.fields[name][0] for name in ("dtype", "device"))
+_DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
 _DEEPEST = 64  # levels of sequences: one that holds itself has no end
 
 
 def elements_of(tensor: Any) -> np.ndarray:
-    """What a tensor holds, as an array: over its memory, or over a copy if it lives on another device than the CPU.
+    """What a tensor holds, as an array: over its memory, or over a copy if it lives on another device than the CPU, or
+    holds conjugates of what lies there.
 
     Elements of bfloat16, which NumPy does not know, come as int16: their bits. All that the host reads of tensors it
     reads here, or by `values_of`.
     """
-    if rt.field(tensor, _DEVICE) != HOST:
+    if rt.field(tensor, _DEVICE) != HOST or rt.field(tensor, _FLAGS) & CONJUGATED:
         tensor = _copied(tensor, rt.field(tensor, _DTYPE))
     return rt.array_over(tensor)  # type: ignore[no-any-return]
 

@@ -23,6 +23,7 @@ from fastgrad.capsules import tensor_over
 from fastgrad.functions.storage import Storage, laid_out
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.ops.conjugates import is_turned, turned
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap, _munmap = _libc.mmap, _libc.munmap
@@ -204,5 +205,6 @@ def share(tensor: TensorBase) -> TensorBase:
         d = dtypes.ALL[rt.field(one, _DTYPE)]
         offset = (rt.field(one, _DATA) - start) // d.itemsize
         flat = moved.flat if d is storage.dtype else moved.flat.view(d)  # a view of a base of another dtype
-        rt.set_data(one, laid_out(flat, offset, tuple(rt.sizes(one)), tuple(rt.steps(one))))
+        lying = laid_out(flat, offset, tuple(rt.sizes(one)), tuple(rt.steps(one)))
+        rt.set_data(one, turned(lying) if is_turned(one) else lying)
     return tensor

@@ -97,13 +97,12 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"isclose(): tolerances must not be negative, but got rtol={rtol} and atol={atol}")
     close = a == b
-    if a.dtype.is_floating_point or rtol or atol:
-        x, y = (t if t.dtype.is_floating_point else t.to(dtypes.float64) for t in (a, b))
-        difference = invoke(BY_NAME["abs"], (x - y,))
-        close = close | (
-            elementwise.isfinite(difference) & (difference <= atol + rtol * invoke(BY_NAME["abs"], (y,)))
-        )
-    if as_flag("isclose", "equal_nan", equal_nan) and a.dtype.is_floating_point:
+    inexact = a.dtype.is_floating_point or a.dtype.is_complex
+    if inexact or rtol or atol:
+        x, y = (t if inexact else t.to(dtypes.float64) for t in (a, b))
+        difference = (x - y).abs()
+        close = close | (elementwise.isfinite(difference) & (difference <= atol + rtol * y.abs()))
+    if as_flag("isclose", "equal_nan", equal_nan) and inexact:
         close = close | ((a != a) & (b != b))
     return close
 

@@ -24,6 +24,7 @@ from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
+from fastgrad.ops.conjugates import as_it_lies, is_turned, turned
 
 _STORAGE = TENSOR.fields["storage"][0]
 _NBYTES = STORAGE.fields["nbytes"][0]
@@ -65,7 +66,7 @@ class Storage:
         found = _ALIVE.get(handle)
         if found is None:
             count = rt.storage_field(tensor, _NBYTES) // tensor.dtype.itemsize
-            found = _ALIVE[handle] = cls(laid_out(rt.detach(tensor), 0, (count,), (1,)))
+            found = _ALIVE[handle] = cls(laid_out(as_it_lies(rt.detach(tensor)), 0, (count,), (1,)))
         return found
 
     @classmethod
@@ -272,7 +273,8 @@ def reduced(tensor: Any) -> Any:
         maker, made = rebuild_meta, (type(tensor), tensor.dtype, sizes, strides, tensor.requires_grad)
     else:
         where = (tensor.storage_offset(), sizes, strides)
-        maker, made = rebuild, (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, {})
+        maker = rebuild_conjugates if is_turned(tensor) else rebuild
+        made = (type(tensor), Storage.of(tensor), *where, tensor.requires_grad, {})
     return (maker, made, attributes) if attributes else (maker, made)
 
 
@@ -306,7 +308,26 @@ def rebuild(
         raise ValueError(
             f"sizes {list(sizes)}, strides {list(strides)} and offset {offset} leave a memory of {held} elements"
         )
-    out = _leaf(kind, laid_out(storage.flat, offset, sizes, strides), requires_grad)
+    return _made(kind, laid_out(storage.flat, offset, sizes, strides), requires_grad, attributes)
+
+
+def rebuild_conjugates(kind: Any, *where: Any) -> Any:
+    """The same of a tensor that holds the conjugates, or negatives, of what lies in its memory.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `rebuild`, and for a dtype that has neither.
+    """
+    storage, offset, sizes, strides, requires_grad, attributes = where
+    plain = rt.detach(rebuild(kind, storage, offset, sizes, strides, False, {}))
+    if not (plain.is_complex() or plain.is_floating_point()):
+        raise TypeError(f"expected conjugates, or negatives, of a floating dtype, but got {plain.dtype}")
+    return _made(kind, rt.detach(turned(plain)), requires_grad, attributes)
+
+
+def _made(kind: Any, out: Any, requires_grad: Any, attributes: Any) -> Any:
+    out = _leaf(kind, out, requires_grad)
     restore(out, attributes)
     return out
 

@@ -76,6 +76,8 @@ def _install() -> None:
     runtime_set("places_kernel", random.TRIANGLE_PLACES.id)
     runtime_set("hook_kernel", native_hooks.CALL_HOOK.id)
     runtime_set("constant_kernel", shape.CONSTANT.id)
+    runtime_set("conj_kernel", complex_numbers.conj_physical.kernel.id)
+    runtime_set("neg_kernel", elementwise.neg.kernel.id)
     runtime_set("upload_kernel", shape.UPLOAD.id)
     runtime_set("download_kernel", shape.DOWNLOAD.id)
     runtime_set("fused_kernel", fused.FUSED.id)
@@ -85,7 +87,9 @@ def _install() -> None:
     runtime_set("peer_kernel", shape.PEER_COPY.id)
     used = {
         "add_op": elementwise.add, "mul_op": elementwise.mul, "div_op": elementwise.div, "sqrt_op": elementwise.sqrt,
-        "conj_op": complex_numbers.conj,
+        "conj_op": complex_numbers.conj, "conj_physical_op": complex_numbers.conj_physical,
+        "neg_view_op": complex_numbers.neg_view, "view_as_real_op": complex_numbers.view_as_real,
+        "view_as_complex_op": complex_numbers.view_as_complex,
         "sum_op": reduce.sum_, "mean_op": reduce.mean,
         "clone_op": shape.clone, "cast_op": shape.cast, "sum_to_op": shape.sum_to,
         "as_strided_op": shape.as_strided, "copy_slices_op": shape.copy_slices,

@@ -29,6 +29,7 @@ from fastgrad.native.contracts.ops import (
     VIEW,
     VIEW_AS_COMPLEX,
     VIEW_AS_REAL,
+    VIEW_CONJUGATE,
 )
 from fastgrad.ops.call import invoke
 from fastgrad.ops.registry import Op, elementwise
@@ -53,14 +54,29 @@ def _(g):
     return invoke(view_as_real, (g,))
 
 
-@elementwise("conj", dtypes=COMPLEX, node="ConjBackward0")
-def conj(x):
+@elementwise("conj_physical", dtypes=COMPLEX)
+def conj_physical(x):
     return m.conj(x)
+
+
+@conj_physical.vjp("x")
+def _(g):
+    return invoke(conj_physical, (g,))
+
+
+# Views that hold conjugates, and the negatives of real numbers: Note [Conjugates] in `native.launch.elementwise`.
+conj = Op("conj", VIEW, ("x",), forward=VIEW_CONJUGATE)
+neg_view = Op("neg_view", VIEW, ("x",), forward=VIEW_CONJUGATE)
 
 
 @conj.vjp("x")
 def _(g):
-    return invoke(conj, (g,))
+    return invoke(conj_physical, (g,))
+
+
+@neg_view.vjp("x")
+def _(g):
+    return -g
 
 
 @elementwise("real_part", dtypes=COMPLEX, flags=OUT_REAL, called="real")
@@ -125,7 +141,7 @@ def _(g, x):
 @sgn.vjp("x")
 def _(g, x, y):
     size = invoke(absolute, (x,))
-    along = invoke(real_part, (g * invoke(conj, (y,)),)) * y
+    along = invoke(real_part, (g * invoke(conj_physical, (y,)),)) * y
     return m.where(m.eq(size, 0.0), 0.0, (g - along) / size)
 
 
@@ -136,12 +152,12 @@ def polar(size, angle):
 
 @polar.vjp("size")
 def _(g, y):
-    return invoke(real_part, (invoke(conj, (g,)) * invoke(sgn, (y,)),))
+    return invoke(real_part, (invoke(conj_physical, (g,)) * invoke(sgn, (y,)),))
 
 
 @polar.vjp("angle")
 def _(g, y):
-    return invoke(real_part, (invoke(conj, (g,)) * (y * 1j),))
+    return invoke(real_part, (invoke(conj_physical, (g,)) * (y * 1j),))
 
 
 @elementwise("angle", dtypes=COMPLEX, flags=OUT_REAL, node="AngleBackward0")
@@ -151,4 +167,4 @@ def angle(x):
 
 @angle.vjp("x")
 def _(g, x):
-    return m.where(m.eq(x, 0.0), 0.0, (g * 1j) / invoke(conj, (x,)))
+    return m.where(m.eq(x, 0.0), 0.0, (g * 1j) / invoke(conj_physical, (x,)))

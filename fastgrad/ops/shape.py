@@ -34,6 +34,7 @@ from fastgrad.native.contracts.ops import (
     SHAPE_ZERO_STRIDED,
     SHAPE_ZEROS,
     STRUCTURED,
+    TAKES_CONJUGATES,
     VIEW,
     VIEW_ALIAS,
     VIEW_AS_DTYPE,
@@ -58,7 +59,7 @@ from fastgrad.ops.registry import Op
 # --- copies and casts ------------------------------------------------------------------------------------------
 
 # The layout of a copy: nothing (like the operand), a memory format, or `GIVEN_STRIDES` and strides.
-clone = Op("clone", STRUCTURED, ("x",), ("*layout",), forward=SHAPE_CLONE)
+clone = Op("clone", STRUCTURED, ("x",), ("*layout",), forward=SHAPE_CLONE, flags=TAKES_CONJUGATES)
 clone.identity("x")
 
 cast = Op(
@@ -67,6 +68,7 @@ cast = Op(
     ("x",),
     (*integers.AS_DTYPE.names, "*layout"),
     forward=SHAPE_CAST,
+    flags=TAKES_CONJUGATES,
     node="ToCopyBackward0",
     called="to",
 )
@@ -292,13 +294,14 @@ def _(g, placed):
 
 # --- many outputs, many inputs ---------------------------------------------------------------------------------
 
-unbind = Op("unbind", STRUCTURED, ("x",), integers.ALONG.names, forward=SHAPE_UNBIND)
+unbind = Op("unbind", STRUCTURED, ("x",), integers.ALONG.names, forward=SHAPE_UNBIND, flags=TAKES_CONJUGATES)
 split = Op(
     "split",
     STRUCTURED,
     ("x",),
     (*integers.ALONG.names, "*lengths"),
     forward=SHAPE_SPLIT,
+    flags=TAKES_CONJUGATES,
     node="SplitBackward0",
 )
 unbind_backward = Op(

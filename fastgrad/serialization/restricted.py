@@ -137,6 +137,7 @@ _CALLABLE: list[tuple[Any, Callable[..., Any]]] = [
     (device, of_types(device, str, _INDEX)),
     (dtypes.of_name, of_types(dtypes.of_name, str)),
     (storage.rebuild, storage.rebuild),
+    (storage.rebuild_conjugates, storage.rebuild_conjugates),
     (storage.rebuild_meta, storage.rebuild_meta),
 ]
 _KNOWN = {

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from fastgrad import dtypes
 from fastgrad.functions.memory_format import strided
-from fastgrad.functions.storage import Storage, rebuild, rebuild_meta
+from fastgrad.functions.storage import Storage, rebuild, rebuild_conjugates, rebuild_meta
 from fastgrad.nn.parameter import Parameter
 from fastgrad.serialization import torch_names
 from fastgrad.serialization.parts import Memories, Parts, write_part
@@ -178,7 +178,10 @@ class _Pickler(pickle._Pickler):
 def _reduced(tensor: Any) -> Any:
     """A tensor as a call of one of PyTorch's functions."""
     reduced = tensor.__reduce_ex__(_PROTOCOL)
-    if reduced[0] not in (rebuild, rebuild_meta) or reduced[1][0] not in (Tensor, Parameter):
+    if reduced[0] not in (rebuild, rebuild_conjugates, rebuild_meta) or reduced[1][0] not in (
+        Tensor,
+        Parameter,
+    ):
         raise pickle.PicklingError(
             f"save(): format='torch' holds tensors, parameters and buffers, but not those of class "
             f"{type(tensor).__name__}; save tensor.as_subclass(fastgrad.Tensor)"

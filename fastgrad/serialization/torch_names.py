@@ -76,8 +76,20 @@ def rebuild_tensor_v2(
 ) -> Any:
     """A tensor over a memory of its dtype."""
     _need_nothing("hooks", hooks)
-    _need_nothing("metadata such as a conjugate or negative view, to be resolved before saving", metadata)
-    return storage.rebuild(Tensor, held, offset, _plain(sizes), strides, requires_grad, {})
+    bits = _plain(metadata) or {}
+    if (
+        type(bits) is not dict
+        or not all(bits.get(bit) is True for bit in bits)
+        or not bits.keys() <= {"conj", "neg"}
+    ):
+        raise TypeError(
+            f"what is said of a tensor besides can only be that it is a conjugate view, not {bits!r}"
+        )
+    # A view with both bits is made of complex numbers alone, whose negatives are no view here.
+    if len(bits) > 1 or ("conj" in bits) != (bool(bits) and held.dtype.is_complex):
+        raise TypeError(f"there are no views {bits!r} of {held.dtype}; resolve it before it is saved")
+    make = storage.rebuild_conjugates if bits else storage.rebuild
+    return make(Tensor, held, offset, _plain(sizes), strides, requires_grad, {})
 
 
 def rebuild_tensor_v3(
@@ -177,6 +189,8 @@ def call_of(reduced: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         arguments = (held, offset, sizes, strides, requires_grad and not is_parameter, hooks)
         if held.dtype.name in UNTYPED:
             maker, arguments = rebuild_tensor_v3, (*arguments, held.dtype)
+        if function is storage.rebuild_conjugates:
+            arguments = (*arguments, {"conj" if held.dtype.is_complex else "neg": True})
     if is_parameter:
         made = (_Call(maker, arguments), requires_grad, hooks)
         return (

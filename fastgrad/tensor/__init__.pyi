@@ -357,7 +357,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
         r"""All combinations of `r` elements of a vector, as rows."""
     def conj(self) -> _Tensor:
-        r"""The complex conjugates; of a real tensor itself."""
+        r"""The complex conjugates, as a view; of a real tensor itself."""
     def conj_physical(self) -> _Tensor:
         r"""The complex conjugates, in memory of their own; of a real tensor itself."""
     def conj_physical_(self) -> _Tensor:
@@ -717,7 +717,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def is_complex(self) -> _bool:
         r"""Whether the dtype is a complex one."""
     def is_conj(self) -> _bool:
-        r"""Whether the elements of a tensor are conjugated when they are read: never. See `conj`."""
+        r"""Whether the elements of a tensor are conjugated when they are read: see `conj`."""
     def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
         r"""Whether elements lie in row-major order, or in the given memory format, without gaps."""
     @property
@@ -745,7 +745,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @property
     def is_mtia(self) -> _Any: ...
     def is_neg(self) -> _bool:
-        r"""Whether the elements of a tensor are negated when they are read: never."""
+        r"""Whether the elements of a tensor are negated when they are read: those of ``x.conj().imag`` are."""
     @property
     def is_nested(self) -> _Any: ...
     def is_nonzero(self) -> _bool:
@@ -1235,9 +1235,9 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def resize_as_(self, the_template: _Any, *, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The sizes of another tensor, in place. See `resize_`."""
     def resolve_conj(self) -> _Tensor:
-        r"""The tensor itself: no tensor is one whose elements are conjugated when they are read."""
+        r"""A copy in memory of its own of a tensor whose elements are conjugated when they are read; of others themselves."""
     def resolve_neg(self) -> _Tensor:
-        r"""The tensor itself: no tensor is one whose elements are negated when they are read."""
+        r"""A copy in memory of its own of a tensor whose elements are negated when they are read; of others themselves."""
     def retain_grad(self) -> None:
         r"""Let backward passes write the gradient of this non-leaf to its ``grad``."""
     @property

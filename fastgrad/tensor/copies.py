@@ -23,7 +23,7 @@ from fastgrad.functions.memory_format import (
 from fastgrad.functions.plans import planned, warn
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import BOOL, COMPLEX
-from fastgrad.native.contracts.flags import CONTIGUOUS, GRAD_ENABLED
+from fastgrad.native.contracts.flags import GRAD_ENABLED
 from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.records import TENSOR
@@ -63,7 +63,7 @@ class Copies(Methods):
             If the format is `preserve_format`, or that of tensors with another number of dimensions.
         """
         if memory_format is contiguous_format:
-            if _field(self, _FLAGS) & CONTIGUOUS:
+            if self.is_contiguous():
                 return self
             return apply(_CLONE, 1, 0, self, CONTIGUOUS_FORMAT)  # type: ignore[no-any-return]
         need_order("contiguous", memory_format)

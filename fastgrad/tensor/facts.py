@@ -17,6 +17,7 @@ from fastgrad.functions.memory_format import contiguous_format, dim_order, need_
 from fastgrad.functions.storage import Storage
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.formats import CONTIGUOUS_FORMAT
 from fastgrad.native.contracts.limits import META
 from fastgrad.native.contracts.records import STORAGE, TENSOR
 from fastgrad.places import device as Device  # noqa: N812
@@ -112,7 +113,7 @@ class Facts(Methods):
     def is_contiguous(self, memory_format: Any = contiguous_format) -> builtins.bool:
         """Whether elements lie in row-major order, or in the given memory format, without gaps."""
         if memory_format is contiguous_format:
-            return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS)
+            return builtins.bool(_field(self, _FLAGS) & CONTIGUOUS or rt.lies_in(self, CONTIGUOUS_FORMAT))
         return builtins.bool(rt.lies_in(self, need_order("is_contiguous", memory_format)))
 
     def storage(self) -> Storage:

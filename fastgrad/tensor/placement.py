@@ -16,6 +16,7 @@ from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU, META
 from fastgrad.native.contracts.records import STORAGE, TENSOR
+from fastgrad.ops.conjugates import is_turned
 from fastgrad.places import as_device
 from fastgrad.places import device as Device  # noqa: N812
 from fastgrad.tensor.methods import Methods
@@ -179,6 +180,9 @@ class Placement(Methods):
     ) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if is_turned(self):
+            bit = "conjugate" if self.is_complex() else "negative"
+            raise BufferError(f"Can't export tensors with the {bit} bit set")
         if self.is_meta:
             raise BufferError("__dlpack__(): Cannot pack tensors on meta: there is no memory to give")
         if not _field(self, _DEVICE):

@@ -13,6 +13,7 @@ from fastgrad.functions.data import elements_of, values_of
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.flags import GRAD_ENABLED, REQUIRES_GRAD
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.ops.conjugates import is_turned
 from fastgrad.tensor.methods import Methods
 
 _DEVICE, _NUMEL = TENSOR.fields["device"][0], TENSOR.fields["numel"][0]
@@ -47,12 +48,12 @@ class Values(Methods):
         Parameters
         ----------
         force : bool
-            Detach, and copy from another device, where needed.
+            Detach, copy from another device, and resolve conjugates, where needed.
 
         Raises
         ------
         RuntimeError
-            If the tensor requires grad, gradients are on, and `force` is not set.
+            If the tensor requires grad, gradients are on, or it is a view of conjugates, and `force` is not set.
         TypeError
             If it is on another device and `force` is not set, or of dtype bfloat16, which NumPy does not know.
         """
@@ -61,6 +62,11 @@ class Values(Methods):
         if rt.flags_of(self) & REQUIRES_GRAD and rt.get_mode() & GRAD_ENABLED:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
+        if is_turned(self):
+            bit, name = ("conjugate", "conj") if self.is_complex() else ("negative", "neg")
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{name}().numpy() instead."
             )
         if _field(self, _DEVICE) != 0:
             raise TypeError(

@@ -87,7 +87,9 @@ ELSEWHERE = {
     "segment_reduce": "a function over pieces of a dimension: tests/ops/test_segments.py",
     "view_as_real": "complex numbers: tests/ops/test_complex.py",
     "view_as_complex": "the same",
-    "conj": "the same",
+    "conj": "views of conjugates: tests/ops/test_conjugates.py",
+    "neg_view": "the same",
+    "conj_physical": "complex numbers: tests/ops/test_complex.py",
     "real_part": "the same",
     "imag_part": "the same",
     "complex": "the same",
@@ -219,7 +221,7 @@ UNUSED = {
 }
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {
-    "conj", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
+    "conj_physical", "real_part", "imag_part", "complex", "polar", "isreal", "sgn", "abs.complex", "angle",
     "fft", "ifft", "fft_of_reals", "ifft_of_reals", "rfft", "rfft_doubled", "irfft", "irfft_halved",
 }  # fmt: skip
 

@@ -15,8 +15,9 @@ from fastgrad.native.base.pyapi import (
     py_tuple_size,
 )
 from fastgrad.native.contracts.flags import GRAD_ENABLED, PASS_THROUGH, REQUIRES_GRAD, WATCHED
-from fastgrad.native.graph.graph import gradient_edge, new_node, write_absent, write_meta
+from fastgrad.native.graph.graph import new_node, write_absent, write_meta
 from fastgrad.native.graph.packing import announce
+from fastgrad.native.graph.versions import gradient_edge
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node
 from fastgrad.native.objects.handles import is_tensor, object_handle, wrap, wrap_node

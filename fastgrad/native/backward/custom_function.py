@@ -64,17 +64,10 @@ from fastgrad.native.contracts.status import (
     RAISED,
     SAVED_TWICE,
 )
-from fastgrad.native.graph.graph import (
-    check_readable,
-    gradient_edge,
-    new_node,
-    requires_grad,
-    save,
-    write_absent,
-    write_meta,
-)
+from fastgrad.native.graph.graph import new_node, requires_grad, save, write_absent, write_meta
 from fastgrad.native.graph.inplace import change_history, check_inplace
 from fastgrad.native.graph.packing import announce, mark_packed, new_reference, pack_place
+from fastgrad.native.graph.versions import check_readable, gradient_edge
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.buffers import allocate

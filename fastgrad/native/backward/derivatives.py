@@ -70,8 +70,8 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.records import BY_PYTHON
 from fastgrad.native.contracts.status import FREED_GRAPH, NO_RULE, OK, RAISED
 from fastgrad.native.dispatch.call import call
-from fastgrad.native.graph.graph import check_saved
 from fastgrad.native.graph.packing import release_unpacked, unpack_places
+from fastgrad.native.graph.versions import check_saved
 from fastgrad.native.launch.elementwise import elementwise
 from fastgrad.native.launch.launch import op_record, rule_of
 from fastgrad.native.launch.promotion import is_complex, is_floating
@@ -359,7 +359,7 @@ def derive_conjugated(t, n, info, env):
     grads = words(t.grads)
     results = words(t.results)
     given = grads[0]
-    conjugate = elementwise(runtime().conj_op, 1, grads)
+    conjugate = elementwise(runtime().conj_physical_op, 1, grads)
     if failed(conjugate):
         return conjugate
     grads[0] = conjugate
@@ -370,7 +370,7 @@ def derive_conjugated(t, n, info, env):
     drop(conjugate)
     for k in range(n.n_in):
         if results[k] > 0 and not failed(status) and is_complex(tensor(results[k]).dtype):
-            back = elementwise(runtime().conj_op, 1, advance(results, k))
+            back = elementwise(runtime().conj_physical_op, 1, advance(results, k))
             drop(results[k])
             results[k] = max(back, 0)
             status = min(back, 0)

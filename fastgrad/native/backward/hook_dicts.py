@@ -61,7 +61,8 @@ from fastgrad.native.contracts.python_types import (
     PRE_PLACE,
 )
 from fastgrad.native.contracts.status import OK, RAISED
-from fastgrad.native.graph.graph import catch_up, is_leaf, tell_accumulator
+from fastgrad.native.graph.graph import is_leaf, tell_accumulator
+from fastgrad.native.graph.versions import catch_up
 from fastgrad.native.objects.handles import (
     type_of,
     wrap_node,

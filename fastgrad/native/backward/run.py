@@ -67,8 +67,9 @@ from fastgrad.native.contracts.flags import (
 from fastgrad.native.contracts.profiles import PASS_EVENT
 from fastgrad.native.contracts.records import CAPTURE_WORDS
 from fastgrad.native.contracts.status import NESTED_TOO_DEEP, OK, RAISED, UNUSUAL
-from fastgrad.native.graph.graph import gradient_edge, requires_grad, retain_gradient
+from fastgrad.native.graph.graph import requires_grad, retain_gradient
 from fastgrad.native.graph.packing import new_reference
+from fastgrad.native.graph.versions import gradient_edge
 from fastgrad.native.launch.elementwise import fill_scalar
 from fastgrad.native.launch.promotion import is_complex, is_floating
 from fastgrad.native.memory.profiles import begin_event, end_event, note_stack

@@ -8,7 +8,7 @@ once, to nearest even, when an element is stored. That happens at three places a
   So do the elements of a GPU's kernels (`kernels.cuda.device.Element`), whose memory of a block holds float32.
 - Kernels that keep sums in the memory of their results, or work on vectors by themselves, have none for halves. Ops
   that run them, and others whose steps must not be rounded one by one, are `IN_FLOAT32`: dispatch converts their
-  operands and results (`dispatch.call.in_float32`). On GPUs many such kernels read halves, and write float32 where they
+  operands and results (`dispatch.call.in_copies`). On GPUs many such kernels read halves, and write float32 where they
   keep sums in memory; dispatch rounds these (`dispatch.call.rounded`).
 - Numbers beside halves, and 0-dim tensors, keep the value that they have in float32, as in PyTorch: an elementwise op
   over one that the half dtype cannot hold runs in float32 (`launch.elementwise.needs_float32`).

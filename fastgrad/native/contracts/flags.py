@@ -24,6 +24,9 @@ VIEW_ORIGIN = MULTI_VIEW | NO_GRAD_VIEW | FUNCTION_VIEW | INFERENCE_VIEW
 changed in place where gradients are wanted, nor used there after its base was changed."""
 OWN_COUNTER = 32768  # its changes are counted in the record `counter`, not in its storage
 DETACHED = 65536  # its history was taken by `detach_`
+CONJUGATED = (
+    131072  # complex: read as the conjugate of what lies there; real: as its negative. Note [Conjugates]
+)
 
 # Node flags: each says that Python is due at some point of the sweep.
 TENSOR_HOOKS = 1

@@ -62,7 +62,8 @@ ELEMENTWISE, REDUCTION, ROWWISE, VIEW, STRUCTURED = 1, 2, 3, 4, 5
     VIEW_AS_COMPLEX,
     VIEW_UNFOLD,
     VIEW_AS_DTYPE,
-) = range(17)
+    VIEW_CONJUGATE,
+) = range(18)
 
 # Shape rules written by hand in `native.shapes` (`opinfo.forward` of an op of kind STRUCTURED).
 (
@@ -121,6 +122,7 @@ HOLOMORPHIC = (
 )  # over complex numbers rules get the conjugate of the gradient, and give that of the result
 OUT_REAL = 1 << 27  # results of complex operands are real: Note [Complex gradients] in `ops.complex_numbers`
 OUT_COMPLEX = 1 << 28  # results of real operands are complex
+TAKES_CONJUGATES = 1 << 30  # operands may hold conjugates: Note [Conjugates] in `launch.elementwise`
 CUBIC = 1 << 29  # a kernel over matrices, whose work is their elements times the length of a row
 ZEROED = 1 << 30  # what a kernel described by integers adds to: its outputs are zeros when it begins
 MASK_LAST = 8  # the last input is a condition: bool, and no part of promotion

@@ -112,7 +112,7 @@ that calls bring during the call alone; `last` is that of the last call that fit
 `storage` says where in one piece of memory for all such regions of a device one of the tape's own begins, in bytes, or
 `NOT_MOVED`. `device`: whose memory it is."""
 NOT_MOVED = -1
-LAID = Part("laid", region=1, offset=1, dtype=1, device=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
+LAID = Part("laid", region=1, offset=1, dtype=1, device=1, turned=1, ndim=1, shape=MAX_DIMS, strides=MAX_DIMS)
 """How a tensor lies in a region: bytes from its beginning, the device of both, sizes and strides. Of a tensor that no
 launch touches, the region is -1."""
 OWN_HOLE, ALIAS_HOLE, PLAIN_HOLE, INPUT_HOLE, LEAF_HOLE = range(5)
@@ -234,11 +234,13 @@ RUNTIME = Record(
     native_hook_type=1, compile_hook=1, native_hook_failed=1, native_hook_refused=1, native_hook_nan=1, hook_kernel=1,
     operators=32, tape=1, drew=1, launches=1, default_dtype=1, copy_kernel=1,
     add_op=1, mul_op=1, sum_op=1, mean_op=1, div_op=1, clone_op=1,
-    cast_op=1, sqrt_op=1, conj_op=1, sum_to_op=1, as_strided_op=1, copy_slices_op=1,
+    cast_op=1, sqrt_op=1, conj_op=1, conj_physical_op=1, neg_view_op=1, view_as_real_op=1, view_as_complex_op=1,
+    sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, index_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
     gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1, convolutions_in_tf32=1,
     fused_kernel=1, fused_rows_kernel=1, dropout_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
-    code_devices=N_CODES, zero_kernel=1, constant_kernel=1, upload_kernel=1, download_kernel=1, peer_kernel=1,
+    code_devices=N_CODES, zero_kernel=1, constant_kernel=1, conj_kernel=1, neg_kernel=1, upload_kernel=1,
+    download_kernel=1, peer_kernel=1,
     accumulate_op=1, random_kernels=N_RANDOM_KERNELS, sequence_kernel=1, places_kernel=1, generator_states=N_DEVICES,
     chosen_devices=1, registrations=1,
     entered=1, watched=1, noting=1, counting=1, profile=1, profiles=1, profile_owner=1, profile_asked=1,

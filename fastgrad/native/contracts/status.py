@@ -176,6 +176,26 @@ NO_PAIRS = _reason(
     "view_as_complex(): the last dimension must hold pairs of numbers side by side, at even distances from each other "
     "and from where the memory begins; call .contiguous() first",
 )
+NO_ARRAY_OF_CONJUGATES = _reason(
+    RuntimeError,
+    "there is no array over the memory of a tensor that holds conjugates, or negatives, of what lies there; "
+    "resolve_conj() and resolve_neg() make tensors that have one",
+)
+CONJUGATES_AS_REAL = _reason(
+    RuntimeError,
+    "view_as_real doesn't work on unresolved conjugated tensors: their parts do not lie in memory as they are. "
+    "resolve_conj() makes a tensor that does, in memory of its own",
+)
+CONJUGATES_AS_DTYPE = _reason(
+    RuntimeError,
+    "view(): a view of another dtype is not supported for conjugate views and negative views, whose elements do not "
+    "lie in memory as they are. resolve_conj() and resolve_neg() make tensors that do",
+)
+NEGATIVES_AS_COMPLEX = _reason(
+    RuntimeError,
+    "view_as_complex doesn't work on unresolved negated tensors, whose elements do not lie in memory as they are. "
+    "resolve_neg() makes a tensor that does",
+)
 AMBIGUOUS_SIZE = _reason(
     RuntimeError,
     "cannot reshape tensor of 0 elements into shape {sizes} because the unspecified dimension size -1 can "

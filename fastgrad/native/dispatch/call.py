@@ -15,7 +15,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.element_types import FLOAT32
-from fastgrad.native.contracts.flags import GPU_AUTOCAST, GRAD_ENABLED, WRAPPED_NUMBER
+from fastgrad.native.contracts.flags import CONJUGATED, GPU_AUTOCAST, GRAD_ENABLED, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.native.contracts.ops import (
@@ -29,6 +29,7 @@ from fastgrad.native.contracts.ops import (
     ROWWISE,
     SHAPE_SPLIT,
     SHAPE_UNBIND,
+    TAKES_CONJUGATES,
     TAKES_FLOAT32,
     VIEW,
     VIEW_SELECT,
@@ -36,7 +37,7 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.native.contracts.status import DEVICE_MISMATCH
 from fastgrad.native.graph.recording import record
-from fastgrad.native.launch.elementwise import copy_as, copy_into, elementwise
+from fastgrad.native.launch.elementwise import any_conjugated, copy_as, copy_into, elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating, is_half
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -138,8 +139,12 @@ def rounded(info, count, outs, dtype):
 
 
 @native_once
-def in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, dtype):
-    """As `computed`, over operands of a half dtype as float32; results are rounded at the end: see Note [Halves]."""
+def in_copies(op, n, ins, n_attrs, attrs, outs, n_outs, half):
+    """As `computed`, over copies of operands that kernels cannot read as they lie.
+
+    Those of the dtype `half` are copied to float32, and results are rounded at the end (Note [Halves]); -1 stands for
+    none. Those that hold conjugates are copied as what they are (Note [Conjugates] in `launch.elementwise`).
+    """
     info = op_record(op)
     size = n * 8
     place = allocate(size)
@@ -149,8 +154,11 @@ def in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, dtype):
     count = 0
     for k in range(n):
         wide[k] = ins[k]
-        if ins[k] != 0 and tensor(ins[k]).dtype == dtype and not failed(count):
-            wide[k] = copy_as(ins[k], FLOAT32, tensor(ins[k]).device, PRESERVE_FORMAT)
+        if ins[k] == 0 or failed(count):
+            continue
+        t = tensor(ins[k])
+        if t.dtype == half or t.flags & CONJUGATED:
+            wide[k] = copy_as(ins[k], FLOAT32 if t.dtype == half else t.dtype, t.device, PRESERVE_FORMAT)
             if failed(wide[k]):
                 count = wide[k]
                 wide[k] = ins[k]
@@ -163,7 +171,7 @@ def in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, dtype):
                 count = status if failed(status) else count
             drop(wide[k])
     deallocate(place, size)
-    return rounded(info, count, outs, dtype)
+    return rounded(info, count, outs, half) if half >= 0 else count
 
 
 @native_once
@@ -188,12 +196,13 @@ def call(op, n, ins, n_attrs, attrs, outs, n_outs):
             mark_view(outs[0], ins[0], False)
     else:
         half = half_among(info, n, ins) if info.flags & IN_FLOAT32 else -1
-        if half < 0:
+        turned = any_conjugated(n, ins) and not info.flags & TAKES_CONJUGATES
+        if half < 0 and not turned:
             count = computed(op, n, ins, n_attrs, attrs, outs, n_outs)
-        elif stays(info, n, ins, half):
+        elif not turned and stays(info, n, ins, half):
             count = rounded(info, computed(op, n, ins, n_attrs, attrs, outs, n_outs), outs, half)
         else:
-            count = in_float32(op, n, ins, n_attrs, attrs, outs, n_outs, half)
+            count = in_copies(op, n, ins, n_attrs, attrs, outs, n_outs, half)
     if count <= 0:
         return count
     if runtime().mode & GRAD_ENABLED:

@@ -14,6 +14,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.flags import (
+    CONJUGATED,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -29,13 +30,14 @@ from fastgrad.native.contracts.status import (
     PARTIAL_OVERLAP,
     RAISED,
 )
-from fastgrad.native.graph.graph import any_requires_grad, catch_up_all, create_node, save_again
+from fastgrad.native.graph.graph import any_requires_grad, create_node, save_again
 from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.graph.packing import show_tensor
-from fastgrad.native.launch.elementwise import elementwise_slow
+from fastgrad.native.graph.versions import catch_up_all
+from fastgrad.native.launch.elementwise import any_conjugated, copy_into, elementwise_slow, resolved
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.profiles import begin_call, end_call
-from fastgrad.native.memory.references import drop, drop_node
+from fastgrad.native.memory.references import drop, drop_node, retain
 from fastgrad.native.shapes import run_forward
 from fastgrad.native.tensors.overlap import DISJOINT, PARTLY, overlap, overlaps_itself
 from fastgrad.native.tensors.tensors import on_one_device, own_memory
@@ -95,6 +97,36 @@ def watched_change(op, n, ins, n_attrs, attrs):
     return out
 
 
+@native_once
+def change_copies(op, info, n, ins, n_attrs, attrs):
+    """Run a structured op in place over copies of tensors of conjugates, and copy back what it wrote.
+
+    See Note [Conjugates] in `launch.elementwise`. The first input with one more reference, or a failure.
+    """
+    copies = words(stack_small())
+    status = OK
+    for k in range(n):
+        copies[k] = ins[k]
+        if ins[k] != 0 and tensor(ins[k]).flags & CONJUGATED and not failed(status):
+            made = resolved(ins[k])
+            copies[k] = made if not failed(made) else ins[k]
+            status = min(made, OK)
+    if not failed(status):
+        out = words(stack_small())
+        out[0] = copies[0]
+        status = run_forward(op, info.forward, n, copies, n_attrs, attrs, out)
+        if not failed(status):
+            drop(out[0])
+            status = copy_into(ins[0], copies[0]) if copies[0] != ins[0] else OK
+    for k in range(n):
+        if copies[k] != ins[k]:
+            drop(copies[k])
+    if failed(status):
+        return status
+    retain(ins[0])
+    return ins[0]
+
+
 @native
 def change(op, n, ins, n_attrs, attrs):
     """The same, in the modes of the calling thread."""
@@ -124,6 +156,8 @@ def change(op, n, ins, n_attrs, attrs):
             return fail(NOT_RECORDABLE)
         if not on_one_device(n, ins):
             return DEVICE_MISMATCH
+        if any_conjugated(n, ins):
+            return change_copies(op, info, n, ins, n_attrs, attrs)
         count = run_forward(op, info.forward, n, ins, n_attrs, attrs, out)
         return out[0] if count > 0 else count
     if not needs:

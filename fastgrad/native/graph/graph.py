@@ -7,37 +7,27 @@ derivative reads; only what the inputs that require grad need is saved.
 
 from __future__ import annotations
 
-from fastgrad.native.base.failures import fail, failed
+from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import (
     native,
     native_inline,
     native_once,
     node,
     runtime,
-    stack_frame,
-    stack_small,
-    storage,
     tensor,
     words,
 )
 from fastgrad.native.base.pyapi import is_going, py_incref
 from fastgrad.native.contracts.flags import (
-    DETACHED,
-    FUNCTION_VIEW,
     INFERENCE,
     IS_VIEW,
     LEAF_HOOKS,
     LEAF_POST_HOOKS,
-    MULTI_VIEW,
-    NO_GRAD_VIEW,
     POST_ACCUMULATE,
-    PYTHON_APPLY,
     REQUIRES_GRAD,
     RETAINS_GRAD,
-    SAVED_FREED,
     SAVED_HOOKS,
     TENSOR_HOOKS,
-    VIEW_ORIGIN,
     WATCHED,
 )
 from fastgrad.native.contracts.limits import (
@@ -52,19 +42,11 @@ from fastgrad.native.contracts.limits import (
 from fastgrad.native.contracts.ops import NO_GRAD, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.records import NODE_KIND
 from fastgrad.native.contracts.status import (
-    FREED_GRAPH,
-    FUNCTION_VIEW_INPLACE,
     INFERENCE_SAVED,
-    INFERENCE_VIEW_INPLACE,
-    MULTI_VIEW_INPLACE,
-    NO_GRAD_VIEW_INPLACE,
     NO_MEMORY,
-    OK,
     RAISED,
-    SAVED_DETACHED,
-    SAVED_MODIFIED,
 )
-from fastgrad.native.graph.packing import announce, pack_inputs, place_at
+from fastgrad.native.graph.packing import announce, pack_inputs
 from fastgrad.native.launch.launch import op_record, rule_of
 from fastgrad.native.memory.buffers import allocate
 from fastgrad.native.memory.records import (
@@ -89,7 +71,6 @@ from fastgrad.native.memory.references import (
     unlink_retained,
 )
 from fastgrad.native.memory.storages import version_of
-from fastgrad.native.tensors.elements import ITEMSIZE_OF
 from fastgrad.native.tensors.tensors import alias
 
 # --- nodes -----------------------------------------------------------------------------------------------------
@@ -251,83 +232,6 @@ def retain_gradient(handle):
 
 
 @native
-def gradient_edge(handle):
-    """Like `edge_of`, for a tensor that may be a view which its base has left behind."""
-    status = catch_up(handle)
-    return edge_of(handle) if not failed(status) else status
-
-
-@native
-def check_saved(handle):
-    """Whether a derivative may use what a node saved: it is still there and unchanged. A status with the facts.
-
-    Inputs must have kept their histories as well.
-    """
-    n = node(handle)
-    if n.flags & SAVED_FREED:
-        return FREED_GRAPH
-    if n.n_saved == 0:
-        return 0
-    for k in range(n.n_places):
-        h = words(n.saved)[2 * k]
-        if h == 0:
-            continue
-        if tensor(h).flags & DETACHED and lost_history(n, k, h):
-            return SAVED_DETACHED
-        if version_of(h) != words(n.saved)[2 * k + 1]:
-            return first_changed(n)
-    return 0
-
-
-@native_once
-def first_changed(n):
-    """The failure of the first place, in the order in which places are unpacked, whose tensor was changed since."""
-    info = op_record(n.op)
-    for i in range(n.n_places):
-        k = i if n.flags & PYTHON_APPLY else place_at(info, i)
-        status = check_version(n, k) if words(n.saved)[2 * k] != 0 else 0
-        if failed(status):
-            return status
-    return OK
-
-
-@native
-def check_readable(handle, k):
-    """Whether what a node saved in place `k` is still there and unchanged, for those who only look at it."""
-    n = node(handle)
-    if n.flags & SAVED_FREED:
-        return FREED_GRAPH
-    return check_version(n, k) if words(n.saved)[2 * k] != 0 else 0
-
-
-@native
-def check_version(n, k):
-    """Whether the tensor in place `k` of node `n` is unchanged. A status with the facts.
-
-    Where it cannot follow its base, that comes first: whoever reads it asks for its history before its version.
-    """
-    h = words(n.saved)[2 * k]
-    expected = words(n.saved)[2 * k + 1]
-    if version_of(h) == expected:
-        return OK
-    t = tensor(h)
-    if t.flags & VIEW_ORIGIN and t.flags & IS_VIEW and t.base != 0:
-        status = catch_up(h)
-        if failed(status):
-            return status
-    return fail(SAVED_MODIFIED, h, version_of(h), expected)
-
-
-@native
-def lost_history(n, k, h):
-    """Whether a tensor that node `n` of an op saved as its input `k` had a history then, and has none now."""
-    if k >= n.n_in or n.flags & PYTHON_APPLY or tensor(h).node != 0:
-        return False
-    edge = words(n.edges)[2 * k]
-    return edge != 0 and node(edge).variable == 0
-
-
-@native
 def save(n, k, handle):
     """Save a tensor in place `k` of a node, with the version of its memory."""
     record = node(n)
@@ -344,74 +248,6 @@ def save_again(handle):
     for k in range(SAVED_INPUTS, SAVED_SLOTS):
         if saved[2 * k] != 0:
             saved[2 * k + 1] = version_of(saved[2 * k])
-
-
-@native
-def strided_plan(h, plan):
-    """How a view lies in its base: rank, sizes, strides, offset in elements, then rank and strides of the base.
-
-    Places are counted from the beginnings of the storages, which differ once one of the two was given other memory.
-    Returns the number of integers.
-    """
-    t = tensor(h)
-    base = tensor(t.base)
-    n = t.ndim
-    place = t.data - storage(t.storage).data
-    base_place = base.data - storage(base.storage).data
-    plan[0] = n
-    for k in range(n):
-        plan[1 + k] = t.shape[k]
-        plan[1 + n + k] = t.strides[k]
-    plan[1 + 2 * n] = (place - base_place) // ITEMSIZE_OF[t.dtype]
-    plan[2 + 2 * n] = base.ndim
-    for k in range(base.ndim):
-        plan[3 + 2 * n + k] = base.strides[k]
-    return 3 + 2 * n + base.ndim
-
-
-@native
-def refuse_view(h, done):
-    """The failure of a view that cannot follow its base: it is about to change, or (`done`) its base has changed."""
-    t = tensor(h)
-    origin = t.flags & VIEW_ORIGIN
-    if origin & MULTI_VIEW:
-        return fail(MULTI_VIEW_INPLACE, h, done)
-    if origin == FUNCTION_VIEW:
-        return fail(FUNCTION_VIEW_INPLACE, h, done)
-    if origin == NO_GRAD_VIEW:
-        return fail(NO_GRAD_VIEW_INPLACE, h, done)
-    return fail(INFERENCE_VIEW_INPLACE, h, done)
-
-
-@native_once
-def follow_base(h):
-    """Give a view whose base was changed in place its new history: an as_strided of the base. OK or a failure."""
-    t = tensor(h)
-    if t.flags & VIEW_ORIGIN:
-        return refuse_view(h, 1)
-    plan = words(stack_frame())
-    n_plan = strided_plan(h, plan)
-    ins = words(stack_small())
-    ins[0] = t.base
-    outs = words(stack_small())
-    outs[0] = h
-    created = create_node(runtime().as_strided_op, 1, ins, 1, outs, n_plan, plan)
-    if failed(created):
-        return created
-    t.followed = version_of(h)
-    rebase(h, created)
-    return OK
-
-
-@native_inline
-def catch_up(h):
-    """Let a view whose memory was changed since it got its history catch up with its base. OK or a failure."""
-    t = tensor(h)
-    if not t.flags & IS_VIEW or t.base == 0 or t.followed == version_of(h):
-        return OK
-    if t.node == 0 and not tensor(t.base).flags & REQUIRES_GRAD:
-        return OK
-    return follow_base(h)
 
 
 @native_inline
@@ -432,16 +268,6 @@ def any_requires_grad(n, ins):
         if ins[k] != 0 and requires_grad(ins[k]):
             found = True
     return found
-
-
-@native_inline
-def catch_up_all(n, ins):
-    """Let the views among the inputs of a call catch up with their bases. OK or a failure."""
-    status = OK
-    for k in range(n):
-        if ins[k] != 0 and not failed(status):
-            status = catch_up(ins[k])
-    return status
 
 
 @native_once

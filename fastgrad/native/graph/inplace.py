@@ -30,17 +30,17 @@ from fastgrad.native.contracts.flags import (
     VIEW_ORIGIN,
 )
 from fastgrad.native.contracts.status import LEAF_INPLACE, LEAF_VIEW_INPLACE, OK, RAISED
-from fastgrad.native.graph.graph import (
+from fastgrad.native.graph.graph import create_node, is_leaf, rebase, requires_grad
+from fastgrad.native.graph.packing import pack_outputs
+from fastgrad.native.graph.versions import (
+    as_base_has_it,
+    as_view_has_it,
     catch_up,
-    create_node,
     follow_base,
-    is_leaf,
-    rebase,
+    node_behind,
     refuse_view,
-    requires_grad,
     strided_plan,
 )
-from fastgrad.native.graph.packing import pack_outputs
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.launch import rule_of
 from fastgrad.native.memory.references import (
@@ -240,6 +240,35 @@ def change_history(h, created, output_nr):
 
 
 @native_once
+def merged_into(base, source, h):
+    """The node of a base after a change of its view `h`, which lies there as `source` does; or a failure."""
+    rt = runtime()
+    changed = as_view_has_it(base, h)
+    if failed(changed):
+        return changed
+    plan = words(stack_frame())
+    n_plan = strided_plan(source, changed, plan)
+    ins = words(stack_small())
+    outs = words(stack_small())
+    ins[0] = changed
+    ins[1] = source
+    outs[0] = changed
+    merged = create_node(rt.copy_slices_op, 2, ins, 1, outs, n_plan, plan)
+    if not failed(merged) and changed != base:
+        after = alias(changed)
+        if failed(after):
+            drop_node(merged)
+            merged = after
+        else:
+            set_history(after, merged, 0)
+            drop_node(merged)
+            merged = node_behind(rt.view_as_complex_op, after, base)
+            drop(after)
+    drop(changed)
+    return merged
+
+
+@native_once
 def rebase_view(h, created, output_nr):
     """A view was changed in place by the op of node `created`, whose output it is: base and view get new histories.
 
@@ -247,26 +276,21 @@ def rebase_view(h, created, output_nr):
     view becomes an as_strided of the base. Other views follow when they are next looked at. Returns the record that
     the view has from now on, or a negative status.
     """
-    rt = runtime()
     o = tensor(h).pyobj
     base = renewed(tensor(h).base, h)
     if failed(base):
         return base
     if o != 0:
         h = tensor_object(o).handle
-    plan = words(stack_frame())
-    n_plan = strided_plan(h, plan)
     source = alias(h)
     if failed(source):
         return source
     set_history(source, created, output_nr)
     node(created).flags |= IN_VIEW
-    ins = words(stack_small())
-    outs = words(stack_small())
-    ins[0] = base
-    ins[1] = source
-    outs[0] = base
-    merged = create_node(rt.copy_slices_op, 2, ins, 1, outs, n_plan, plan)
+    source = as_base_has_it(source, h)
+    if failed(source):
+        return source
+    merged = merged_into(base, source, h)
     drop(source)
     if failed(merged):
         return merged

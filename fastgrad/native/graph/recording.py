@@ -16,12 +16,9 @@ from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.native.contracts.status import (
     RAISED,
 )
-from fastgrad.native.graph.graph import (
-    any_requires_grad,
-    catch_up_all,
-    create_node,
-)
+from fastgrad.native.graph.graph import any_requires_grad, create_node
 from fastgrad.native.graph.packing import pack_outputs
+from fastgrad.native.graph.versions import catch_up_all
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating
 from fastgrad.native.memory.references import (

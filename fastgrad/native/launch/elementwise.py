@@ -22,7 +22,7 @@ from fastgrad.native.base.intrinsics import (
     words,
 )
 from fastgrad.native.contracts.element_types import BOOL, COMPLEX128, FLOAT32, FLOAT64, INT64, NO_DTYPE
-from fastgrad.native.contracts.flags import CONTIGUOUS, WRAPPED_NUMBER
+from fastgrad.native.contracts.flags import CONJUGATED, CONTIGUOUS, WRAPPED_NUMBER
 from fastgrad.native.contracts.formats import GIVEN_STRIDES, PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import HOST, MAX_DIMS
@@ -50,6 +50,7 @@ from fastgrad.native.tensors.elements import (
     STRIDED_INPUTS,
     bring,
     holds,
+    turning_kernel,
     write_bytes,
     write_complex,
     write_constant,
@@ -135,6 +136,14 @@ def with_copies(kernel, dtype, n, ins, out, across):
 @native
 def run_elementwise(kernel, dtype, n, ins, out):
     """Launch `kernel` over inputs of one dtype into `out`, which has the broadcast shape."""
+    if tensor(out).flags & CONJUGATED or any_conjugated(n, ins):
+        return run_on_copies(kernel, dtype, n, ins, out)
+    return run_as_it_lies(kernel, dtype, n, ins, out)
+
+
+@native
+def run_as_it_lies(kernel, dtype, n, ins, out):
+    """The same over what lies in memory, whether tensors hold conjugates of that or not."""
     to = tensor(out)
     if to.numel == 0:
         return need_dtype(kernel, to.device, dtype)
@@ -167,6 +176,71 @@ def run_elementwise(kernel, dtype, n, ins, out):
     return launch(kernel, to.device, dtype, kind, frame, FLAT_INPUTS + n, to.numel)
 
 
+# --- conjugates ------------------------------------------------------------------------------------------------
+
+# Note [Conjugates]: a view may hold the conjugates of the complex numbers that lie in its memory, or the negatives of
+# the real ones (`CONJUGATED`; such a one is the imaginary part of conjugates). No kernel knows of that but the two that
+# copy elements as conjugates and as negatives. Tensors of conjugates never count as `CONTIGUOUS`, so that the fast
+# paths, which ask for that, leave them to the general ones; these work on copies of what they read, and copy to what
+# they write: elementwise launches and copies here, all other ops in `dispatch.call.in_copies`. Entries that hand memory
+# on (`array_over`, DLPack, transport) refuse such tensors or resolve them. Histories know nothing of it: nodes save the
+# views as they are, and derivatives are launches like others.
+
+
+@native_inline
+def any_conjugated(n, ins):
+    """Whether there are tensors of conjugates among some; an absent one is zero."""
+    found = 0
+    for k in range(n):
+        if ins[k] != 0:
+            found |= tensor(ins[k]).flags
+    return found & CONJUGATED != 0
+
+
+@native_once
+def turn_into(out, source):
+    """Copy the elements in the memory of `source` to that of `out`, as conjugates or negatives. A status."""
+    ins = words(stack_small())
+    ins[0] = source
+    dtype = tensor(source).dtype
+    return run_as_it_lies(turning_kernel(dtype), dtype, 1, ins, out)
+
+
+@native
+def resolved(h):
+    """A copy of a tensor of conjugates that lies as it does and holds them as they are, without history."""
+    t = tensor(h)
+    out = new_like(h, t.dtype, t.device, PRESERVE_FORMAT)
+    return finished(out, turn_into(out, h)) if not failed(out) else out
+
+
+@native_once
+def run_on_copies(kernel, dtype, n, ins, out):
+    """As `run_elementwise`, over copies of tensors of conjugates: see Note [Conjugates]."""
+    to = tensor(out)
+    read = words(stack_small())
+    target = new_like(out, to.dtype, to.device, PRESERVE_FORMAT) if to.flags & CONJUGATED else out
+    status = target
+    for k in range(n):
+        read[k] = ins[k]
+        if tensor(ins[k]).flags & CONJUGATED and not failed(status):
+            copy = resolved(ins[k])
+            if failed(copy):
+                status = copy
+            else:
+                read[k] = copy
+    if not failed(status):
+        status = run_as_it_lies(kernel, dtype, n, read, target)
+    if not failed(target) and target != out:
+        if not failed(status):
+            status = turn_into(out, target)
+        drop(target)
+    for k in range(n):
+        if read[k] != ins[k]:
+            drop(read[k])
+    return status
+
+
 # --- casts -----------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +250,10 @@ def copy_here(out, source):
     ins = words(stack_small())
     ins[0] = source
     t = tensor(source)
-    return run_elementwise(runtime().copy_kernel + t.dtype, tensor(out).dtype, 1, ins, out)
+    to = tensor(out)
+    if (t.flags ^ to.flags) & CONJUGATED and t.dtype == to.dtype and t.data != to.data:
+        return turn_into(out, source)
+    return run_elementwise(runtime().copy_kernel + t.dtype, to.dtype, 1, ins, out)
 
 
 @native

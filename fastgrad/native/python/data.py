@@ -76,8 +76,9 @@ from fastgrad.native.contracts.element_types import (
     UINT32,
     UINT64,
 )
+from fastgrad.native.contracts.flags import CONJUGATED
 from fastgrad.native.contracts.limits import HOST, MAX_DIMS
-from fastgrad.native.contracts.status import NOT_ONE_ELEMENT
+from fastgrad.native.contracts.status import NO_ARRAY_OF_CONJUGATES, NOT_ONE_ELEMENT
 from fastgrad.native.launch.elementwise import cast
 from fastgrad.native.launch.promotion import is_half
 from fastgrad.native.memory.references import drop
@@ -141,8 +142,8 @@ def item(h):
     t = tensor(h)
     if t.numel != 1:
         return fail(NOT_ONE_ELEMENT, t.numel)
-    if is_half(t.dtype):
-        wide = cast(h, FLOAT32)
+    if is_half(t.dtype) or t.flags & CONJUGATED:
+        wide = cast(h, FLOAT32 if is_half(t.dtype) else t.dtype)
         if failed(wide):
             return wide
         answer = only_element(wide)
@@ -366,6 +367,8 @@ def array_over(h):
     unplanned()
     note_read()
     t = tensor(h)
+    if t.flags & CONJUGATED:
+        return fail(NO_ARRAY_OF_CONJUGATES)
     number = TYPE_NUMBERS[t.dtype]
     if t.device != HOST:
         return left_to_python()

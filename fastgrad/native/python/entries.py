@@ -35,6 +35,7 @@ from fastgrad.native.base.pyapi import (
     text_type,
 )
 from fastgrad.native.contracts.flags import (
+    CONJUGATED,
     CONTIGUOUS,
     COPY_ON_WRITE,
     DETACHED,
@@ -54,8 +55,9 @@ from fastgrad.native.contracts.status import (
     RAISED,
     TOO_MANY_DIMS,
 )
-from fastgrad.native.graph.graph import catch_up, requires_grad, retain_gradient, write_meta
+from fastgrad.native.graph.graph import requires_grad, retain_gradient, write_meta
 from fastgrad.native.graph.packing import about_to_change
+from fastgrad.native.graph.versions import catch_up
 from fastgrad.native.launch.elementwise import (
     check_fits,
     copy_into,
@@ -391,6 +393,7 @@ def queue_copy(h, source):
     alike = to.dtype == t.dtype and to.ndim == t.ndim and (to.device == 0) != (t.device == 0)
     for d in range(to.ndim if alike else 0):
         alike = alike and to.shape[d] == t.shape[d] and to.strides[d] == t.strides[d]
+    alike = alike and not (to.flags ^ t.flags) & CONJUGATED
     if not alike or not in_format(to, PRESERVE_FORMAT):
         return fail(INTERNAL, to.device, t.device)
     status = elements.queue_bytes(h, source)
@@ -537,7 +540,7 @@ def flags_of(h):
 def random_fill(which, h, state, a, b):
     """Fill a tensor without gaps with the next numbers of the generator with a state. A failure or 0."""
     enter()
-    if not without_gaps(tensor(h)):
+    if not without_gaps(tensor(h)) or tensor(h).flags & CONJUGATED:
         return fail(INTERNAL, which, tensor(h).ndim)
     return fill_random(which, h, state_of(state), a, b)
 

@@ -9,13 +9,9 @@ from fastgrad.native.base.modes import enter
 from fastgrad.native.base.pyapi import none, py_incref
 from fastgrad.native.contracts.flags import KEEPS_LATE
 from fastgrad.native.contracts.status import INTERNAL
-from fastgrad.native.graph import graph
-from fastgrad.native.graph.graph import (
-    catch_up,
-    gradient_edge,
-    is_leaf,
-    living_accumulator,
-)
+from fastgrad.native.graph import versions
+from fastgrad.native.graph.graph import is_leaf, living_accumulator
+from fastgrad.native.graph.versions import catch_up, gradient_edge
 from fastgrad.native.memory.buffers import allocate, deallocate
 from fastgrad.native.memory.records import META_BYTES
 from fastgrad.native.memory.references import drop_node, retain, retain_node
@@ -161,8 +157,8 @@ def attach_input(n, k, h):
 
 @native
 def check_saved(n):
-    """Fail if a derivative may not use what a node saved; see `graph.check_saved`."""
-    return graph.check_saved(n)
+    """Fail if a derivative may not use what a node saved; see `versions.check_saved`."""
+    return versions.check_saved(n)
 
 
 @native

@@ -31,6 +31,7 @@ from fastgrad.native.base.pyapi import (
 )
 from fastgrad.native.contracts.flags import (
     AUTOCAST,
+    CONJUGATED,
     CONTIGUOUS,
     INFERENCE,
     IS_VIEW,
@@ -44,7 +45,7 @@ from fastgrad.native.python.recorder import MODES
 
 # How a word of a key begins what it says of an argument.
 _A_TENSOR, _INT, _FLOAT, _CONSTANT, _NAME, _SEQUENCE, _A_SLICE = range(1, 8)
-_FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS
+_FLAGS = REQUIRES_GRAD | WRAPPED_NUMBER | IS_VIEW | INFERENCE | CONTIGUOUS | CONJUGATED
 _MODES = MODES | AUTOCAST  # on which what a function calls depends
 _FLOAT_VALUE = 2  # the word of a float of Python that is its value
 _HASH_FACTOR = 0x2545_F491_4F6C_DD1D

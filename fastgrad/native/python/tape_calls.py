@@ -32,6 +32,7 @@ from fastgrad.native.base.pyapi import (
 from fastgrad.native.contracts.element_types import INT64, UINT8
 from fastgrad.native.contracts.flags import (
     COMPILED_PASSES,
+    CONJUGATED,
     CONTIGUOUS,
     COPY_ON_WRITE,
     EAGER_PASSES,
@@ -315,7 +316,7 @@ def set_bases(t, memory, arenas):
 def lies_like(h, x):
     """Whether a tensor has the device, the dtype, the sizes and the strides that a program says."""
     t = tensor(h)
-    if t.dtype != x.dtype or t.ndim != x.ndim or t.device != x.device:
+    if t.dtype != x.dtype or t.ndim != x.ndim or t.device != x.device or t.flags & CONJUGATED != x.turned:
         return False
     for k in range(x.ndim):
         if t.shape[k] != x.shape[k] or (t.strides[k] != x.strides[k] and x.shape[k] > 1):
@@ -432,6 +433,7 @@ def tensor_in(t, x):
     out.storage = r.storage
     out.dtype = x.dtype
     out.device = x.device
+    out.flags |= x.turned & CONJUGATED
     lay(out, data, x.ndim, x.shape, x.strides, numel)
     return handle
 

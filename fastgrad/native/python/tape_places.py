@@ -29,6 +29,7 @@ from fastgrad.native.base.pyapi import (
     tuple_type,
 )
 from fastgrad.native.contracts.flags import (
+    CONJUGATED,
     CONTIGUOUS,
     COPY_ON_WRITE,
     PASS_THROUGH,
@@ -99,7 +100,7 @@ def take_memory(h, source):
     t.data = s.data
     for k in range(t.ndim):
         t.strides[k] = s.strides[k]
-    t.flags = t.flags & ~(COPY_ON_WRITE | CONTIGUOUS) | s.flags & CONTIGUOUS
+    t.flags = t.flags & ~(COPY_ON_WRITE | CONTIGUOUS | CONJUGATED) | s.flags & (CONTIGUOUS | CONJUGATED)
     drain()
     return OK
 

@@ -20,6 +20,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.contracts.element_types import (
     BOOL,
+    COMPLEX64,
     COMPLEX128,
     FLOAT16,
     FLOAT64,
@@ -28,7 +29,7 @@ from fastgrad.native.contracts.element_types import (
     ITEMSIZES,
     UINT8,
 )
-from fastgrad.native.contracts.flags import CONTIGUOUS
+from fastgrad.native.contracts.flags import CONJUGATED, CONTIGUOUS
 from fastgrad.native.contracts.frames.elementwise import FLAT, FLAT_FRAME, OPERAND, STRIDED, STRIDED_FRAME
 from fastgrad.native.contracts.frames.filling import CONSTANT
 from fastgrad.native.contracts.limits import FRAME_DIMS, HOST
@@ -58,12 +59,19 @@ def itemsize(dtype):
 # --- copies ----------------------------------------------------------------------------------------------------
 
 
+@native_inline
+def turning_kernel(dtype):
+    """The kernel that copies elements as what they are in a tensor of conjugates: see Note [Conjugates]."""
+    rt = runtime()
+    return rt.conj_kernel if COMPLEX64 <= dtype and dtype <= COMPLEX128 else rt.neg_kernel
+
+
 @native
 def copy_elements(t, target):
     """Copy the elements of a tensor to an address, one after the other, in row-major order; a status."""
     if t.numel == 0:
         return 0
-    kernel = runtime().copy_kernel + t.dtype
+    kernel = turning_kernel(t.dtype) if t.flags & CONJUGATED else runtime().copy_kernel + t.dtype
     frame = stack_frame()
     if t.flags & CONTIGUOUS:
         f = frames.flat(frame)

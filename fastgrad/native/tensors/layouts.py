@@ -149,7 +149,7 @@ def in_format(t, memory_format):
     if memory_format == PRESERVE_FORMAT:
         return without_gaps(t)
     if memory_format == CONTIGUOUS_FORMAT or not has_format(t.ndim, memory_format):
-        return memory_format == CONTIGUOUS_FORMAT and t.flags & CONTIGUOUS != 0
+        return memory_format == CONTIGUOUS_FORMAT and is_contiguous(t.ndim, t.shape, t.strides)
     strides = words(stack_small())
     channels_last_strides(t.ndim, t.shape, strides)
     return lies_like(t, strides)

@@ -12,7 +12,9 @@ from fastgrad.native.base.intrinsics import (
     storage,
     tensor,
 )
+from fastgrad.native.contracts.element_types import COMPLEX64, FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import (
+    CONJUGATED,
     CONTIGUOUS,
     COPY_ON_WRITE,
     GRAD_ENABLED,
@@ -181,7 +183,14 @@ def lay(t, data, ndim, shape, strides, numel):
         t.shape[k] = shape[k]
         t.strides[k] = strides[k]
     t.numel = numel
-    if is_contiguous(ndim, t.shape, t.strides):
+    mark_layout(t)
+
+
+@native_inline
+def mark_layout(t):
+    """Note whether the elements of a tensor can be read one after the other as they lie."""
+    t.flags &= ~CONTIGUOUS
+    if not t.flags & CONJUGATED and is_contiguous(t.ndim, t.shape, t.strides):
         t.flags |= CONTIGUOUS
 
 
@@ -198,7 +207,7 @@ def new_view(source, ndim, shape, strides, data):
     b = tensor(source)
     t.storage = b.storage
     retain(b.storage)
-    t.flags = b.flags & (INFERENCE | OWN_COUNTER)
+    t.flags = b.flags & (INFERENCE | OWN_COUNTER | CONJUGATED)
     if t.flags & OWN_COUNTER:
         t.counter = b.counter
         retain_counter(t.counter)
@@ -215,9 +224,7 @@ def resized(handle, dim, size, stride):
     o.shape[dim] = size
     o.strides[dim] = stride
     o.numel = count_elements(o.ndim, o.shape)
-    o.flags &= ~CONTIGUOUS
-    if is_contiguous(o.ndim, o.shape, o.strides):
-        o.flags |= CONTIGUOUS
+    mark_layout(o)
     return handle
 
 
@@ -262,7 +269,7 @@ def unshare(handle):
     for k in range(t.ndim - 1, -1, -1):
         t.strides[k] = stride
         stride *= max(t.shape[k], 1)
-    t.flags = t.flags & ~COPY_ON_WRITE | CONTIGUOUS
+    t.flags = t.flags & ~(COPY_ON_WRITE | CONJUGATED) | CONTIGUOUS
     return OK
 
 
@@ -294,6 +301,22 @@ def alias_of_output(h, n, k):
     return a
 
 
+@native_inline
+def may_follow(handle, base):
+    """Whether a view can take up the history of its base after that was changed: see Note [Views of changed bases] in
+    `graph.versions`.
+
+    It has the dtype of the base, or one of the two is made of complex numbers and the other one of their parts.
+    """
+    t = tensor(handle)
+    b = tensor(base)
+    if t.dtype == b.dtype:
+        return True
+    low = min(t.dtype, b.dtype)
+    pairs = (low == FLOAT32 or low == FLOAT64) and max(t.dtype, b.dtype) == low + (COMPLEX64 - FLOAT32)
+    return pairs and not b.flags & CONJUGATED
+
+
 @native
 def mark_view(handle, source, several):
     """Say that an op made `handle` as a view of `source`, or `several` of them: a change of one is one of the other.
@@ -304,8 +327,9 @@ def mark_view(handle, source, several):
     b = tensor(source)
     if b.flags & INFERENCE:
         return
-    # A view of another dtype cannot be repeated on its base from sizes and strides, so that it does not follow it.
-    origin = MULTI_VIEW if several or t.dtype != b.dtype else b.flags & VIEW_ORIGIN
+    origin = b.flags & VIEW_ORIGIN
+    if several or not may_follow(handle, b.base if b.base != 0 else source):
+        origin = MULTI_VIEW
     mode = runtime().mode
     if mode & INFERENCE_MODE:
         origin = INFERENCE_VIEW
@@ -381,7 +405,7 @@ def stand_for(handle, source):
     for k in range(s.ndim):
         t.shape[k] = s.shape[k]
         t.strides[k] = s.strides[k]
-    t.flags = (t.flags & ~CONTIGUOUS) | (s.flags & CONTIGUOUS)
+    t.flags = t.flags & ~(CONTIGUOUS | CONJUGATED) | s.flags & (CONTIGUOUS | CONJUGATED)
     if not t.flags & OWN_COUNTER and old != s.storage:
         t.counter = old
         t.flags |= OWN_COUNTER

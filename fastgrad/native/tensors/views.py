@@ -14,7 +14,6 @@ from fastgrad.native.base.intrinsics import (
     total,
     words,
 )
-from fastgrad.native.contracts.element_types import COMPLEX64, FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.limits import MAX_DIMS
 from fastgrad.native.contracts.ops import (
@@ -23,6 +22,7 @@ from fastgrad.native.contracts.ops import (
     VIEW_AS_DTYPE,
     VIEW_AS_REAL,
     VIEW_AS_STRIDED,
+    VIEW_CONJUGATE,
     VIEW_DIAGONAL,
     VIEW_EXPAND,
     VIEW_EXPAND_TO,
@@ -39,7 +39,6 @@ from fastgrad.native.contracts.ops import (
 from fastgrad.native.contracts.status import (
     AMBIGUOUS_SIZE,
     BEYOND_STORAGE,
-    DTYPE_REFUSED,
     DUPLICATE_DIM,
     EXPAND_DIMS,
     EXPAND_LEADING,
@@ -51,7 +50,6 @@ from fastgrad.native.contracts.status import (
     NEGATIVE_SIZE,
     NEGATIVE_STRIDED,
     NO_DIMS,
-    NO_PAIRS,
     PERMUTE_DIMS,
     RESHAPE_SIZES,
     SEVERAL_UNKNOWN,
@@ -61,6 +59,12 @@ from fastgrad.native.contracts.status import (
     VIEW_STRIDES,
 )
 from fastgrad.native.tensors.elements import itemsize
+from fastgrad.native.tensors.reinterpretations import (
+    view_as_complex,
+    view_as_dtype,
+    view_as_real,
+    view_conjugate,
+)
 from fastgrad.native.tensors.tensors import alias, new_view, own_memory, resized, wrap_dim
 
 
@@ -413,38 +417,6 @@ def view_unfold(h, attrs):
 
 
 @native
-def view_as_dtype(h, attrs):
-    """The same bytes as elements of another dtype; the last dimension is as much longer or shorter."""
-    t = tensor(h)
-    of = integers.as_dtype(attrs)
-    given = itemsize(t.dtype)
-    wanted = itemsize(of.dtype)
-    if wanted == 0:
-        return fail(INTERNAL, of.dtype, 0)
-    sizes = words(stack_small())
-    strides = words(stack_small())
-    for k in range(t.ndim):
-        sizes[k] = t.shape[k]
-        strides[k] = t.strides[k]
-    if given != wanted:
-        last = t.ndim - 1
-        if last < 0 or (t.strides[last] != 1 and t.shape[last] != 1):
-            return fail(VIEW_STRIDES)
-        for k in range(last):
-            if t.strides[k] * given % wanted != 0:
-                return fail(VIEW_STRIDES)
-            strides[k] = t.strides[k] * given // wanted
-        if sizes[last] * given % wanted != 0 or t.data % wanted != 0:
-            return fail(VIEW_STRIDES)
-        sizes[last] = sizes[last] * given // wanted
-        strides[last] = 1
-    out = new_view(h, t.ndim, sizes, strides, t.data)
-    if not failed(out):
-        tensor(out).dtype = of.dtype
-    return out
-
-
-@native
 def view_narrow(h, attrs):
     """A range of a dimension."""
     t = tensor(h)
@@ -507,56 +479,6 @@ def view_as_strided(h, attrs):
 
 
 @native_once
-def view_as_real(h):
-    """Complex numbers as pairs of real ones, which are a last dimension."""
-    t = tensor(h)
-    if t.dtype < COMPLEX64:
-        return fail(DTYPE_REFUSED, t.dtype)
-    if t.ndim == MAX_DIMS:
-        return fail(TOO_MANY_DIMS, t.ndim + 1)
-    sizes = words(stack_small())
-    strides = words(stack_small())
-    for k in range(t.ndim):
-        sizes[k] = t.shape[k]
-        strides[k] = product(t.strides[k], 2)
-        if strides[k] < 0:  # of a dimension with at most one element
-            strides[k] = t.strides[k]
-    sizes[t.ndim] = 2
-    strides[t.ndim] = 1
-    return retyped(new_view(h, t.ndim + 1, sizes, strides, t.data), t.dtype - (COMPLEX64 - FLOAT32))
-
-
-@native_once
-def view_as_complex(h):
-    """Pairs of real numbers, which are the last dimension, as complex ones."""
-    t = tensor(h)
-    if t.dtype != FLOAT32 and t.dtype != FLOAT64:
-        return fail(DTYPE_REFUSED, t.dtype)
-    last = t.ndim - 1
-    if t.ndim == 0 or t.shape[last] != 2 or t.strides[last] != 1:
-        return fail(NO_PAIRS)
-    dtype = t.dtype + (COMPLEX64 - FLOAT32)
-    sizes = words(stack_small())
-    strides = words(stack_small())
-    for k in range(last):
-        sizes[k] = t.shape[k]
-        strides[k] = t.strides[k] // 2
-        if t.strides[k] % 2 != 0 and t.shape[k] > 1:
-            return fail(NO_PAIRS)
-    if t.numel > 0 and (t.data - storage(t.storage).data) % itemsize(dtype) != 0:
-        return fail(NO_PAIRS)
-    return retyped(new_view(h, last, sizes, strides, t.data), dtype)
-
-
-@native
-def retyped(handle, dtype):
-    """A view that nobody has seen yet, of another dtype."""
-    if not failed(handle):
-        tensor(handle).dtype = dtype
-    return handle
-
-
-@native_once
 def make_view(kind, h, n, attrs):
     """The view of `kind` of tensor `h`; `attrs` as `contracts.integers` declares them."""
     status = own_memory(h)
@@ -597,4 +519,6 @@ def make_view(kind, h, n, attrs):
         return view_as_real(h)
     if kind == VIEW_AS_COMPLEX:
         return view_as_complex(h)
+    if kind == VIEW_CONJUGATE:
+        return view_conjugate(h)
     return fail(INTERNAL, kind, n)

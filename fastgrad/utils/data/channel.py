@@ -25,6 +25,7 @@ from fastgrad.functions.memory_format import contiguous_format
 from fastgrad.functions.storage import Storage
 from fastgrad.multiprocessing.reductions import need_data, need_host
 from fastgrad.native.build.loader import rt
+from fastgrad.ops.conjugates import as_it_lies
 from fastgrad.tensor import Tensor
 
 PACKET = 1 << 15
@@ -58,7 +59,7 @@ def _covering(tensor: Any) -> Any:
     if tensor.nbytes >= memory.nbytes():
         return made
     need_host(memory)
-    part = Storage.of(rt.detach(tensor).clone(memory_format=contiguous_format))
+    part = Storage.of(as_it_lies(rt.detach(tensor)).clone(memory_format=contiguous_format))
     return (made[0], (kind, part, 0, sizes, in_rows(sizes), requires_grad, attributes), *made[2:])
 
 
