@@ -58,6 +58,16 @@ def test_no_fork_reaches_a_machine_of_the_projects():
     assert text.count("self-hosted") == 1
 
 
+def test_workflows_are_linted_by_a_version_that_is_named():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    (need,) = (d for d in groups["lint"] if d.startswith("actionlint"))
+    assert re.fullmatch(r"[a-z-]+==[\d.]+", need)
+    command = re.search(r'"\$venv/bin/actionlint".*', (ROOT / ".ci" / "lint").read_text())[0]
+    config = re.search(r"-config-file (\S+)", command)[1]
+    assert command.endswith(" .github/workflows/*.yml")
+    assert "labels: [gpu]" in (ROOT / config).read_text()
+
+
 def test_what_is_published_is_trusted_by_its_workflow():
     text = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     build, publish = text.split("\n  publish:\n")
