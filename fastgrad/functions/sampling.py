@@ -12,17 +12,18 @@ from fastgrad.functions.creation import allocate, created, device_code, standard
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.reduce import cumsum
-from fastgrad.functions.sorting import argsort, topk
+from fastgrad.functions.sorting import topk
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import INT64
-from fastgrad.native.contracts.frames.filling import PERMUTATION, UNIFORM
+from fastgrad.native.contracts.frames.filling import INTEGERS, PERMUTATION, UNIFORM
+from fastgrad.native.contracts.frames.framed import SHUFFLE_PASSES
 from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.status import NO_PROBABILITY, REASONS
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import DEVICE_FIELD, apply
-from fastgrad.random import fill, fill_integers, fill_normal
+from fastgrad.random import fill, fill_normal
 
-_PROBABILITIES, _RANDOM = (BY_NAME[name].id for name in ("probabilities", "random"))
+_PROBABILITIES, _RANDOM, _SHUFFLE = (BY_NAME[name].id for name in ("probabilities", "random", "shuffle"))
 
 
 def _uniform(sizes: Any, like: Any, generator: Any) -> Any:
@@ -156,25 +157,24 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
     count = as_index("randperm", "n", n)
     if count < 0:
         raise RuntimeError(f"randperm(): n must be non-negative, got {count}")
-    order = _permutation(count, device_code(device), generator)
+    order = _permutations((count,), device_code(device), generator)
     return order if dtype is None else order.to(dtype)
 
 
-def _permutation(count: int, where: int, generator: Any) -> Any:
-    """Of int64. One thread of the host shuffles; GPUs sort random keys."""
-    if where == HOST:
-        return _shuffled(count, (count,), generator)
-    keys = allocate("randperm", INT64, (count,), where)
-    return argsort(fill_integers(keys, -(1 << 63), 1 << 63, generator))
-
-
-def _shuffled(count: int, sizes: Sequence[int], generator: Any) -> Any:
-    """Permutations, the last of the sizes being their length."""
+def _permutations(sizes: Sequence[int], where: int, generator: Any) -> Any:
+    """Of int64; the last of the sizes is their length. The host draws words as it shuffles, other devices before."""
     if random.batches.under_way():
-        return random.batches.made(lambda s: _shuffled(count, s, generator), sizes)
+        return random.batches.made(lambda s: _permutations(s, where, generator), sizes)
+    kind, length = (PERMUTATION if where == HOST else INTEGERS), sizes[-1]
+    drawn = length if where == HOST else 0  # integers from 0 to 0 are whole words
     if generator is None:
-        return created("randperm", _RANDOM, INT64, sizes, HOST, PERMUTATION, count, 0)
-    return fill(PERMUTATION, allocate("randperm", INT64, sizes, HOST), generator, count, 0)
+        out = created("randperm", _RANDOM, INT64, sizes, where, kind, drawn, 0)
+    else:
+        out = fill(kind, allocate("randperm", INT64, sizes, where), generator, drawn, 0)
+    if where == HOST:
+        return out
+    room = 2 * out.numel()
+    return apply(_SHUFFLE, 1, 0, out, length, room, SHUFFLE_PASSES, -1, 1, room)[0]
 
 
 @public()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from fastgrad.native.contracts import integers
 from fastgrad.native.contracts.element_types import FLOATS, INT32, INT64, NUMBERS
 from fastgrad.native.contracts.frames import filling
+from fastgrad.native.contracts.frames.framed import SHUFFLE
 from fastgrad.native.contracts.ops import (
     NOT_DIFFERENTIABLE,
     SHAPE_FILLED,
+    SHAPE_FRAMED,
     SHAPE_RANDOM,
     SHAPE_SEQUENCE,
     STRUCTURED,
@@ -32,3 +34,10 @@ TRIANGLE_PLACES = Kernel(
 
 for _name, _shape in (("filled", SHAPE_FILLED), ("sequence", SHAPE_SEQUENCE), ("random", SHAPE_RANDOM)):
     Op(_name, STRUCTURED, (), (*integers.CREATED.names, "*target"), forward=_shape, flags=NOT_DIFFERENTIABLE)
+
+# What draws a permutation on the host at once, for devices that draw the words before.
+shuffle = Op(
+    "shuffle", STRUCTURED, ("words",), (*SHUFFLE.names_of("integers"), "*outputs"),
+    kernel=Kernel("shuffle", "random:shuffle", frame=SHUFFLE, dtypes=(INT64,)), forward=SHAPE_FRAMED, n_out=2,
+    flags=NOT_DIFFERENTIABLE,
+)  # fmt: skip

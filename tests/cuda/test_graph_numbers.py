@@ -48,6 +48,7 @@ FILLS = {
     "randint": lambda: fg.randint(0, 1000, (6,), device="cuda"),
     "bernoulli": lambda: fg.bernoulli(fg.full((9,), 0.5, device="cuda")),
     "dropout": lambda: F.dropout(fg.ones(21, device="cuda"), 0.3),
+    "randperm": lambda: fg.randperm(9, device="cuda"),
     "normal_": lambda: fg.empty(3, device="cuda").normal_(2, 5),
 }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_comparing import both
+from cuda_comparing import agree, both
 from cuda_halves import kind_of, read, stored
 
-from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, FLOATS
+from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64, FLOATS, INT64
 from fastgrad.native.contracts.frames.elementwise import FLAT
+from fastgrad.native.contracts.frames.framed import SHUFFLE_PASSES
 
 pytestmark = pytest.mark.cudasim
 
@@ -47,3 +48,30 @@ def test_samples_of_a_kernel_for_many_are_those_of_one_element_each():
         given = {"x__data": x[k:], "x__numel": 1, "keys__data": keys[k:]}
         single, _ = both("poisson", FLOAT64, FLAT, {"out": np.zeros(1)}, 32, **given)
         assert single["out"][0] == found["out"][k]
+
+
+# Words that send each element to the first place, to its own, and anywhere; to two places alone.
+WORDS = {
+    "to the first": lambda rng, n: np.zeros(n, np.uint64),
+    "nowhere": lambda rng, n: np.full(n, 2**64 - 1, np.uint64),
+    "anywhere": lambda rng, n: rng.integers(0, 2**64, n, np.uint64),
+    "to few places": lambda rng, n: rng.choice(np.array([0, 2**63], np.uint64), n),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("words", WORDS)
+def test_permutations(words, rows):
+    """Those of the CPU's shuffle, whichever blocks come first."""
+    for length in (1, 2, 3, 33, 100):
+        n = rows * length
+        drawn = WORDS[words](np.random.default_rng(length), n).view(np.int64)
+        given = {
+            "words__data": drawn,
+            "words__numel": n,
+            "length": length,
+            "launches": SHUFFLE_PASSES,
+            "places": 2 * n,
+        }
+        room = np.zeros(2 * n, np.int64)  # what stands there at last is nobody's business
+        agree("shuffle", INT64, FLAT, {"out": np.zeros(n, np.int64)}, threads=32, room=room, **given)

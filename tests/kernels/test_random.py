@@ -40,8 +40,11 @@ from fastgrad.native.contracts.element_types import (
 )
 from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
+from fastgrad.native.contracts.frames.filling import INTEGERS, PERMUTATION
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME
 from fastgrad.nn.functional import dropout
+from fastgrad.ops.call import apply
 from fastgrad.ops.random import RANDOM_KERNELS, SEQUENCE
 
 ROWS = {row.name: row for row in (*RANDOM_KERNELS.values(), SEQUENCE)}
@@ -461,6 +464,18 @@ def test_lengths_are_ints(n):
 
 def test_a_permutation_without_memory():
     assert fastgrad.randperm(5, device="meta").shape == (5,)
+    assert fastgrad.randperm(5, device="meta", dtype=fastgrad.int32).dtype == fastgrad.int32
+
+
+@pytest.mark.parametrize("sizes", [(0,), (1,), (7,), (513,), (3, 40), (2, 0)])
+def test_words_that_were_drawn_before_make_the_same_permutation(sizes):
+    """As devices do that draw first."""
+    generator, again = (fastgrad.Generator().manual_seed(8) for _ in range(2))
+    drawn = random.fill(INTEGERS, fastgrad.empty(sizes, dtype=fastgrad.int64), generator, 0, 0)
+    found, _ = apply(BY_NAME["shuffle"].id, 1, 0, drawn, sizes[-1], 0, 1, -1, 1, 0)
+    out = random.fill(PERMUTATION, fastgrad.empty(sizes, dtype=fastgrad.int64), again, sizes[-1], 0)
+    assert found.tolist() == out.tolist()
+    assert generator.get_state().tolist() == again.get_state().tolist()
 
 
 # --- generators ---------------------------------------------------------------------------------------------

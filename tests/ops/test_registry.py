@@ -110,6 +110,7 @@ ELSEWHERE = {
     "rnn_relu": "the layer: tests/nn/test_recurrent_steps.py",
     "panels": "large products: tests/kernels/test_gemm.py",
     "random": "random numbers: tests/kernels/test_random.py",
+    "shuffle": "the same",
     "place_strided": "derivatives of the two above",
     "sgd_step": "the optimizers: tests/optim",
     "adam_step": "the optimizers: tests/optim",
@@ -218,6 +219,7 @@ UNUSED = {
     "peer_copy",
     "fused",
     "fused_rows",
+    "shuffle",
 }
 # Complex numbers and transforms, whose ops have no rows.
 UNUSED |= {

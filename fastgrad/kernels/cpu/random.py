@@ -274,12 +274,18 @@ def _below(context, word, bound):
     return types.int64(types.int64, types.int64), emit
 
 
-def permutation(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The first `a` integers in random order, one such order behind the other (Fisher, Yates; Durstenfeld 1964).
-
-    Element i of an order goes to a place up to its own, with all from 0 to i as likely, and what stands there comes to
-    i: memory is written in order, and read where the place says.
+@inline
+def _put(order, i, word):  # type: ignore[no-untyped-def]
+    """Bring i into an order of the integers below it: all places up to its own are as likely, and what stands there
+    comes to i. So memory is written in order, and read where the place says (Fisher, Yates; Durstenfeld 1964).
     """
+    place = _below(word, i + 1)
+    order[i] = order[place]
+    order[place] = i
+
+
+def permutation(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The first `a` integers in random order, one such order behind the other."""
     draw, pointer = njit(**LOOP)(_fill_by_two(ELEMENTS[INT64], integers_64)), ELEMENTS[INT64].pointer
 
     @njit(**KERNEL)
@@ -291,15 +297,29 @@ def permutation(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 k = 0
             if i == length:
                 out, i = advance(out, length), 0
-            place = _below(drawn[k], i + 1)
-            out[i] = out[place]
-            out[place] = i
+            _put(out, i, drawn[k])
             i += 1
             k += 1
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.random(frame)
         shuffle(pointer(f.out), f.n, f.seed, f.offset, f.a)
+
+    return run, KERNEL
+
+
+def shuffle(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """What `permutation` writes, by words that were drawn before."""
+    pointer = ELEMENTS[INT64].pointer
+
+    def run(frame):  # type: ignore[no-untyped-def]
+        f = frames.shuffle(frame)
+        out, drawn, i = pointer(f.out), pointer(f.words.data), 0
+        for at in range(f.words.numel):
+            if i == f.length:
+                out, i = advance(out, f.length), 0
+            _put(out, i, drawn[at])
+            i += 1
 
     return run, KERNEL
 

@@ -53,7 +53,7 @@ BUILDERS: dict[str, str] = {
     )},
     "distances:build": "distances:build", "distances:backward": "distances:backward",
     "searching:search": "searching:search", "sorting:select": "sorting:select", "index:nonzero": "nonzero:build",
-    "losses:probabilities": "losses:probabilities",
+    "random:shuffle": "shuffling:build", "losses:probabilities": "losses:probabilities",
     "conv:build": "convolution:build",
     **{f"running:{name}": f"running:{name}" for name in ("extreme", "log_sums", "shares")},
     **{f"bags:{name}": f"bags:{name}" for name in ("lookup", "collect", "to_factors", "maxima")},

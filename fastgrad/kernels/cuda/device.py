@@ -7,6 +7,7 @@ runs over the host's memory, thread by thread, which is what the tests do: `here
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import math
@@ -191,6 +192,16 @@ def add_to(room, i, value):
     return here.team.add(room, int(i), np.int32(value))
 
 
+def exchange(address, i, value):
+    """Put an int64 in the place of one in memory, whoever else does so at the same time; what it was before.
+
+    Who comes first nobody can tell.
+    """
+    place = ctypes.c_int64.from_address(int(address) + 8 * int(i))
+    before, place.value = place.value, int(value)
+    return np.int64(before)
+
+
 def shuffle_xor(value, mask):
     """The value of the thread of this warp whose number differs in the bits of the mask."""
     return exchanged(value)[here.thread ^ int(mask)]
@@ -337,7 +348,7 @@ def cospi(x):
 
 WORDS = (
     "thread", "block", "blocks", "barrier", "barrier_any", "warp_barrier", "ballot", "popcount", "add_to",
-    "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
+    "exchange", "shuffle_xor", "shuffle_up", "shuffle_from", "quotient", "high_product", "like", "where", "float_of",
     "float_of_32", "sealed",
     "bits_of_32", "word_of", "opaque", "divide", "fma", "rounded_product", "reciprocal_near",
     "absolute", "sqrt", "floor", "ceil", "trunc", "round_half_even", "copysign", "fmod", "power", "greater", "smaller",

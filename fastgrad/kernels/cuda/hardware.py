@@ -293,6 +293,7 @@ def words(dtype: int) -> dict[str, Any]:
         "quotient": quotient, "high_product": high_product, "like": like, "where": where, "float_of": float_of,
         "bits_of_32": bits_of_32, "float_of_32": float_of_32, "sealed": sealed,
         "word_of": word_of, "opaque": opaque, "divide": divide, "fma": fma, "add_to": add_to,
+        "exchange": exchange,
         "rounded_product": rounded_product, "exp2_flushed": exp2_flushed, "reciprocal_near": reciprocal_near,
         "make": make, "real": real, "imag": imag, **hardware_cores.WORDS,
     }  # fmt: skip
@@ -524,6 +525,17 @@ def add_to(context, room, i, value):  # type: ignore[no-untyped-def]
         return builder.atomic_rmw("add", pointer, args[2], "monotonic")
 
     return types.int32(types.int64, i, types.int32), emit
+
+
+@intrinsic
+def exchange(context, address, i, value):  # type: ignore[no-untyped-def]
+    word = ir.IntType(64)
+
+    def emit(inner, builder, signature, args):  # type: ignore[no-untyped-def]
+        pointer = builder.gep(_pointer(builder, args[0], word, GLOBAL), [args[1]])
+        return builder.atomic_rmw("xchg", pointer, args[2], "monotonic")
+
+    return types.int64(types.int64, types.int64, types.int64), emit
 
 
 _rooms = itertools.count()

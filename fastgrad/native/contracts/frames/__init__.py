@@ -38,7 +38,7 @@ FRAMES = (
     framed.FRAMED, framed.DROPOUT, framed.DROPOUT_AGAIN, framed.EMBEDDING, framed.EMBEDDING_BACKWARD,
     framed.CDIST, framed.CDIST_BACKWARD, framed.FFT, framed.FFT_OF_REALS, framed.FFT_TO_HALF, framed.FFT_FROM_HALF,
     framed.NORM, framed.NORM_CHANNELS, framed.NORM_BACKWARD, framed.NORM_WEIGHT, framed.NORM_FIXED_BACKWARD,
-    framed.SAMPLE, framed.SEARCH, framed.RUNNING, framed.RUNNING_EXTREME, framed.RUNNING_SHARES,
+    framed.SAMPLE, framed.SHUFFLE, framed.SEARCH, framed.RUNNING, framed.RUNNING_EXTREME, framed.RUNNING_SHARES,
     *layers.LAYERS, *linalg.LINALG, norm_gradients.NORM_GRADIENTS, sorting.SORTING,
     recurrent.LSTM, recurrent.LSTM_BACKWARD, recurrent.GRU, recurrent.GRU_BACKWARD,
     recurrent.RNN, recurrent.RNN_BACKWARD, fused.FUSED_ROWS, hooks.HOOK,

@@ -145,6 +145,14 @@ SAMPLE = FRAMED.named(
     integers="", splits=(Split("x.numel", {"out": (), "x": (), "keys": (), "p": ()}),),
 )  # fmt: skip
 
+SHUFFLE_PASSES = 3
+# Rows of so many elements: the numbers of each in random order, by a word for each element. A device of many blocks
+# takes some launches, and needs room for two words of each element.
+SHUFFLE = FRAMED.named(
+    "shuffle", outputs={"out": writes("words.numel"), "room": writes("places")},
+    inputs={"words": _in("words.numel")}, integers="length places launches",
+)  # fmt: skip
+
 # --- searching -------------------------------------------------------------------------------------------------
 
 # Each row of boundaries is in order, or its sorter says in which places they would be; `per_row` values are sought in
