@@ -129,6 +129,8 @@ bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64 = (ALL[code] for
 float16, bfloat16, float32, float64 = (ALL[code] for code in FLOATS)
 complex64, complex128 = (ALL[code] for code in COMPLEX)
 SUPPORTED = tuple(ALL[code] for code in SUPPORTED_DTYPES)
+TYPED = tuple(d for d in SUPPORTED if d.name not in ("uint16", "uint32", "uint64"))
+"""Those that have an older name, such as ``FloatTensor``."""
 FLOATING = (float16, bfloat16, float32, float64)
 _BY_TYPE = {float: float64, int: int64, bool: bool_, complex: complex128}
 _BY_NUMPY = {d.numpy: d for d in SUPPORTED if d.numpy is not None}

@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
+from fastgrad import module_names
+from fastgrad.backends.choices import (
+    PlanCaches,
+    SDPAParams,
+    preferred_blas_library,
+    preferred_linalg_library,
+    switch,
+)
 from fastgrad.backends.settings import Value
 from fastgrad.cuda import precision
 
-__all__ = ["is_built", "matmul"]
+__all__ = [
+    "SDPAParams",
+    "allow_fp16_bf16_reduction_math_sdp",
+    "can_use_cudnn_attention",
+    "can_use_efficient_attention",
+    "can_use_flash_attention",
+    "cudnn_sdp_enabled",
+    "cufft_plan_cache",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "fp16_bf16_reduction_math_sdp_allowed",
+    "is_built",
+    "is_flash_attention_available",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
+    "sdp_kernel",
+]
 
 
 def is_built() -> bool:
@@ -64,44 +97,80 @@ class _Products:
 
 matmul = _Products()
 
-_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+flash_sdp_enabled, enable_flash_sdp = switch("set_sdp_use_flash")
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = switch("set_sdp_use_mem_efficient")
+math_sdp_enabled, enable_math_sdp = switch("set_sdp_use_math")
+cudnn_sdp_enabled, enable_cudnn_sdp = switch("set_sdp_use_cudnn")
+fp16_bf16_reduction_math_sdp_allowed, allow_fp16_bf16_reduction_math_sdp = switch(
+    "set_allow_fp16_bf16_reduction_math_sdp", False
+)
+_SWITCHES = (
+    (flash_sdp_enabled, enable_flash_sdp),
+    (math_sdp_enabled, enable_math_sdp),
+    (mem_efficient_sdp_enabled, enable_mem_efficient_sdp),
+    (cudnn_sdp_enabled, enable_cudnn_sdp),
+)
 
 
-def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` was called with."""
-    return _attention["flash"]
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[Any]:
+    """Keep choices of attention for a while, without effect; the older form of `nn.attention.sdpa_kernel`.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> with fg.backends.cuda.sdp_kernel(enable_math=False):  # doctest: +SKIP
+    ...     fg.backends.cuda.math_sdp_enabled()
+    False
+    """
+    warnings.warn(
+        f"`{module_names.shown}.backends.cuda.sdp_kernel()` is deprecated; "
+        f"`{module_names.shown}.nn.attention.sdpa_kernel()` is its newer form",
+        FutureWarning,
+        stacklevel=3,
+    )
+    before = [enabled() for enabled, _ in _SWITCHES]
+    asked = (enable_flash, enable_math, enable_mem_efficient, enable_cudnn)
+    try:
+        for (_, enable), value in zip(_SWITCHES, asked, strict=True):
+            enable(value)
+        yield {}
+    finally:
+        for (_, enable), value in zip(_SWITCHES, before, strict=True):
+            enable(value)
 
 
-def enable_flash_sdp(enabled: bool) -> None:
-    """Keep a choice that has no effect: there is one kind of attention."""
-    _attention["flash"] = bool(enabled)
+def is_flash_attention_available() -> bool:
+    """False: attention is fastgrad's own, which never holds the whole matrix of scores either.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.backends.cuda.is_flash_attention_available()
+    False
+    """
+    return False
 
 
-def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` was called with."""
-    return _attention["mem_efficient"]
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: attention is fastgrad's own, whatever the call is."""
+    return False
 
 
-def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Keep a choice that has no effect: there is one kind of attention."""
-    _attention["mem_efficient"] = bool(enabled)
+def can_use_efficient_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: attention is fastgrad's own, whatever the call is."""
+    return False
 
 
-def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` was called with."""
-    return _attention["math"]
+def can_use_cudnn_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """False: cuDNN is not used."""
+    return False
 
 
-def enable_math_sdp(enabled: bool) -> None:
-    """Keep a choice that has no effect: there is one kind of attention."""
-    _attention["math"] = bool(enabled)
-
-
-def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` was called with."""
-    return _attention["cudnn"]
-
-
-def enable_cudnn_sdp(enabled: bool) -> None:
-    """Keep a choice that has no effect: there is one kind of attention."""
-    _attention["cudnn"] = bool(enabled)
+cufft_plan_cache = PlanCaches()
+"""How many plans of cuFFT's are kept; none are, because transforms are fastgrad's own kernels."""

@@ -17,15 +17,21 @@ from typing import TYPE_CHECKING, Any
 from fastgrad.cuda.gpus import OutOfMemoryError
 from fastgrad.cuda.memory import (
     empty_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_memory_stats,
     reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
@@ -41,6 +47,7 @@ from fastgrad.cuda.random import (
     set_rng_state_all,
 )
 from fastgrad.cuda.selection import (
+    can_device_access_peer,
     current_device,
     device,
     device_count,
@@ -59,9 +66,11 @@ from fastgrad.cuda.streams import (
     StreamContext,
     current_stream,
     default_stream,
+    get_stream_from_external,
     set_stream,
     stream,
 )
+from fastgrad.dtypes import TYPED
 from fastgrad.module_names import getattr_of
 
 if TYPE_CHECKING:
@@ -72,11 +81,21 @@ if TYPE_CHECKING:
         is_current_stream_capturing,
         make_graphed_callables,
     )
+    from fastgrad.cuda.nvml import (
+        clock_rate,
+        device_memory_used,
+        list_gpu_processes,
+        memory_usage,
+        power_draw,
+        temperature,
+        utilization,
+    )
     from fastgrad.cuda.properties import (
         get_arch_list,
         get_device_capability,
         get_device_name,
         get_device_properties,
+        get_gencode_flags,
         is_bf16_supported,
         is_tf32_supported,
     )
@@ -88,22 +107,30 @@ __all__ = [
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
+    "can_device_access_peer",
+    "clock_rate",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
+    "get_allocator_backend",
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_gencode_flags",
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_from_external",
     "graph",
     "graph_pool_handle",
+    "has_half",
+    "has_magma",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -112,17 +139,25 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "list_gpu_processes",
     "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
+    "memory_usage",
+    "power_draw",
+    "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -133,7 +168,15 @@ __all__ = [
     "set_stream",
     "stream",
     "synchronize",
+    "temperature",
+    "utilization",
 ]
+
+
+has_half = True
+"""Whether there are tensors of float16."""
+has_magma = False
+"""Whether matrices are factored by MAGMA; fastgrad has kernels of its own."""
 
 
 def __dir__() -> list[str]:
@@ -150,12 +193,19 @@ def __getattr__(name: str) -> Any:
 
 _GRAPHS = ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
 _PROPERTIES = (
-    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "is_bf16_supported",
-    "is_tf32_supported",
+    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties", "get_gencode_flags",
+    "is_bf16_supported", "is_tf32_supported",
 )  # fmt: skip
+_NVML = (
+    "clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature",
+    "utilization",
+)  # fmt: skip
+_TYPES = tuple(f"{d.type_name}Tensor" for d in TYPED)
 _later = getattr_of(
     __name__,
-    dict.fromkeys(("amp", "graphs", "properties"))
+    dict.fromkeys(("amp", "graphs", "nvml", "nvtx", "properties"))
     | dict.fromkeys(_GRAPHS, "graphs")
-    | dict.fromkeys(_PROPERTIES, "properties"),
+    | dict.fromkeys(_NVML, "nvml")
+    | dict.fromkeys(_PROPERTIES, "properties")
+    | dict.fromkeys(_TYPES, "typed"),
 )

@@ -111,6 +111,8 @@ class Gpu:
         self._choices: Any = None
         self._blas: Callable[[str], int] | None = None
         self._handles: dict[int, tuple[int, int]] = {}
+        self.counted_before: dict[str, int] = {}
+        """What `memory.memory_stats` leaves out of what was counted since the beginning."""
 
     # --- state -------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@ Numbers are those of the memory that fastgrad has from the driver. A device that
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from typing import Any
 
+from fastgrad import module_names
 from fastgrad.cuda import gpus, later
 from fastgrad.cuda.selection import gpu_of
 
@@ -23,6 +25,7 @@ _KEYS = {
     "num_device_alloc": "segments_made", "num_device_free": "segments_freed",
 }  # fmt: skip
 """PyTorch's names of what `Gpu.statistics` counts."""
+_ACCUMULATED = tuple(key for key in _KEYS if not key.endswith((".current", ".peak")))
 
 
 def memory_stats(device: Any = None) -> OrderedDict[str, int]:
@@ -44,8 +47,9 @@ def memory_stats(device: Any = None) -> OrderedDict[str, int]:
     """
     if not gpus.is_attached():
         return OrderedDict()
-    found = gpu_of(device).statistics()
-    stats = {key: found[name] for key, name in _KEYS.items()}
+    gpu = gpu_of(device)
+    found = gpu.statistics()
+    stats = {key: found[name] - gpu.counted_before.get(key, 0) for key, name in _KEYS.items()}
     stats["allocation.all.current"] = found["allocations"] - found["frees"]
     return OrderedDict(sorted(stats.items()))
 
@@ -88,9 +92,86 @@ def reset_peak_memory_stats(device: Any = None) -> None:
     gpu_of(device).reset_peaks()
 
 
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Let what `memory_stats` counts since the beginning, such as ``allocation.all.allocated``, begin at 0.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no such GPU.
+    """
+    gpu = gpu_of(device)
+    found = gpu.statistics()
+    gpu.counted_before = {key: found[_KEYS[key]] for key in _ACCUMULATED}
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """What `memory_stats` says, with a dictionary for each part of a name.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cuda.memory_stats_as_nested_dict().get("num_ooms", 0)
+    0
+    """
+    nested: dict[str, Any] = {}
+    for name, number in memory_stats(device).items():
+        *outer, last = name.split(".")
+        inner = nested
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = number
+    return nested
+
+
+def get_allocator_backend() -> str:
+    """``"native"``: memory comes from an allocator of fastgrad's own, and there is no other.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.cuda.get_allocator_backend()
+    'native'
+    """
+    return "native"
+
+
 def reset_max_memory_allocated(device: Any = None) -> None:
-    """An older name of `reset_peak_memory_stats`."""
+    """An older name of `reset_peak_memory_stats`, with PyTorch's warning."""
+    _warn_of_peaks("reset_max_memory_allocated")
     reset_peak_memory_stats(device)
+
+
+def reset_max_memory_cached(device: Any = None) -> None:
+    """Another older name of `reset_peak_memory_stats`, with PyTorch's warning."""
+    _warn_of_peaks("reset_max_memory_cached")
+    reset_peak_memory_stats(device)
+
+
+def memory_cached(device: Any = None) -> int:
+    """The older name of `memory_reserved`, with PyTorch's warning."""
+    _warn_of_name("memory_cached", "memory_reserved")
+    return memory_reserved(device)
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """The older name of `max_memory_reserved`, with PyTorch's warning."""
+    _warn_of_name("max_memory_cached", "max_memory_reserved")
+    return max_memory_reserved(device)
+
+
+def _warn_of_peaks(name: str) -> None:
+    package = f"{module_names.shown}.cuda"
+    warnings.warn(
+        f"{package}.{name} now calls {package}.reset_peak_memory_stats, which resets all peaks",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def _warn_of_name(old: str, new: str) -> None:
+    package = f"{module_names.shown}.cuda"
+    warnings.warn(f"`{package}.{old}` has been renamed to `{package}.{new}`", FutureWarning, stacklevel=3)
 
 
 def empty_cache() -> None:

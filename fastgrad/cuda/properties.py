@@ -95,6 +95,19 @@ def get_arch_list() -> list[str]:
     return sorted({gpu.architecture for gpu in gpus.gpus()})
 
 
+def get_gencode_flags() -> str:
+    """How nvcc is told to compile for the GPUs here; empty without one.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> all(flag.startswith("-gencode") for flag in fg.cuda.get_gencode_flags().split()[::2])
+    True
+    """
+    numbers = (name.removeprefix("sm_") for name in get_arch_list())
+    return " ".join(f"-gencode compute=compute_{number},code=sm_{number}" for number in numbers)
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current GPU computes with tensors of bfloat16; False without one.
 

@@ -89,6 +89,27 @@ def gpu_of(device: Any = None) -> Gpu:
     return found[index]
 
 
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether kernels of a GPU could reach the memory of another one.
+
+    Raises
+    ------
+    AssertionError
+        If there is no such GPU.
+    RuntimeError
+        If there is no driver, or no GPU.
+    """
+    found = gpus.gpus()
+    here, there = (index_of(d, optional=False) for d in (device, peer_device))
+    for index, which in ((here, "device"), (there, "peer device")):
+        if not 0 <= index < len(found):
+            raise AssertionError(f"Invalid {which} id: {index}; there are {len(found)} GPUs, from 0 on")
+    driver = found[here].driver
+    return here != there and bool(
+        driver.number("cuDeviceCanAccessPeer", found[here].device, found[there].device)
+    )
+
+
 def current_device() -> int:
     """The number of the GPU where ``device="cuda"`` puts a tensor, on this thread.
 

@@ -183,6 +183,11 @@ class ExternalStream(Stream):
         return super().__new__(cls, device, stream_ptr=stream_ptr)
 
 
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """A stream of another library's, which must outlive its use here; see `ExternalStream`."""
+    return ExternalStream(data_ptr, device)
+
+
 def _from_pool(gpu: Gpu, priority: int) -> int:
     """The next stream of a priority; a new one as long as there are few."""
     with _lock:

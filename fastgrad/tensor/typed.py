@@ -19,6 +19,7 @@ class TensorType(type):
 
     dtype: dtypes.dtype
     device_type: str
+    is_cuda: bool
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
@@ -67,7 +68,7 @@ def older(name: str, given: tuple[Any, ...], dtype: dtypes.dtype, device: Any) -
 def _made(d: dtypes.dtype, device_type: str) -> TensorType:
     def fill(namespace: dict[str, Any]) -> None:
         module = "fastgrad" if device_type == "cpu" else f"fastgrad.{device_type}"
-        namespace.update(dtype=d, device_type=device_type, __module__=module)
+        namespace.update(dtype=d, device_type=device_type, is_cuda=device_type == "cuda", __module__=module)
         namespace["__doc__"] = (
             f"Tensors of {d.name} on '{device_type}'; ``tensor(data, dtype=...)`` says the same."
         )
@@ -78,8 +79,7 @@ def _made(d: dtypes.dtype, device_type: str) -> TensorType:
 
 def by_name(device_type: str) -> dict[str, TensorType]:
     """Classes for a kind of device, by name."""
-    named = (d for d in dtypes.SUPPORTED if d.name not in ("uint16", "uint32", "uint64"))
-    return {f"{d.type_name}Tensor": _made(d, device_type) for d in named}
+    return {f"{d.type_name}Tensor": _made(d, device_type) for d in dtypes.TYPED}
 
 
 BY_NAME = by_name("cpu")

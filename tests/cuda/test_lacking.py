@@ -39,7 +39,7 @@ def test_the_page_names_what_the_packages_lack():
         item for item in re.split(r"\n(?:- |\n)", PAGE.read_text("utf-8")) if item.startswith("Of PyTorch's")
     ]
     names = set(re.findall(r"`(\w+)`", said)) - {"cuda"}
-    assert {"nvtx", "MemPool", "utilization", "preferred_linalg_library"} <= names
+    assert {"nccl", "MemPool", "memory_snapshot", "cublas_workspace_size"} <= names
     assert not {name for name in names for place in (fg.cuda, fg.backends.cuda) if hasattr(place, name)}
 
 

@@ -1,16 +1,12 @@
-"""The older names of GPUs' tensors of a dtype: ``torch.cuda.FloatTensor``, ..."""
+"""What libraries ask of ``torch.cuda`` besides its public names."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import fastgrad as fg
-from fastgrad.tensor.typed import by_name
 
-_TYPES = by_name("cuda")
-globals().update(_TYPES)
-
-__all__ = [*_TYPES]
+__all__: list[str] = []
 
 
 def __getattr__(name: str) -> Any:
