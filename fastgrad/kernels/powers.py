@@ -1,9 +1,10 @@
 """Powers of `vecmath`: ``2**(y log2|x|)`` by a logarithm with more digits than the result, and small powers.
 
-Note [Small powers]: exponents of 1, 2 and 3, then -1, -2 and a half, are most of those that programs write. They are
-branches and no selection: where an exponent is one for all elements, LLVM takes the comparisons out of the loop and
-makes a loop for each case. Where it is not, a loop of vectors computes all, which few branches allow and many do not.
-In a longer loop LLVM makes no second one; fused kernels have the exponent as a constant (`compiler.fusion.plans`).
+Note [Small powers]: exponents of 1, 2 and 3, then -1, -2, a half and its negative, are most of those that programs
+write. They are branches and no selection. Where the exponent is a number that stands in the kernel, as in the loops
+that `kernels.cpu.elementwise` makes for some of them and in fused kernels (`compiler.fusion.plans`), the compiler keeps
+one branch; a loop for other numbers has `any_pow_32` or `any_pow_64` alone. Where it differs by elements, a loop of
+vectors computes all, which few branches allow and many do not.
 """
 
 from __future__ import annotations
@@ -149,9 +150,6 @@ def _any_power(magnitude):
     return power
 
 
-any_pow_32, any_pow_64 = _any_power(pow_magnitude_32), _any_power(pow_magnitude_64)
-
-
 @formula
 def root(x):
     """``pow(x, 0.5)``, which differs from the square root at -0 and at -infinity."""
@@ -168,17 +166,9 @@ def whole_power(x, n):
 
 
 @formula
-def pow_32(x, y):
-    if (y == like(x, 1)) | (y == like(x, 2)) | (y == like(x, 3)):
-        wide = np.float64(x)
-        value = where(y == like(x, 1), x, where(y == like(x, 2), x * x, like(x, wide * wide * wide)))
-    elif (y == like(x, -1)) | (y == like(x, -2)) | (y == like(x, 0.5)):
-        wide = np.float64(x)
-        inverse = where(y == like(x, -1), like(x, 1) / x, like(x, 1.0 / (wide * wide)))
-        value = where(y == like(x, 0.5), root(x), inverse)
-    else:
-        value = any_pow_32(x, y)
-    return value
+def cube_32(x):
+    wide = np.float64(x)
+    return like(x, wide * wide * wide)
 
 
 @formula
@@ -191,8 +181,25 @@ def cube_64(x):
 
 
 @formula
+def inverse_square_32(x):
+    """``1 / x**2`` likewise; by the inverse, whose square is out of range only if the result is.
+
+    What rounding loses is computed larger where it might be out of range.
+    """
+    large = absolute(x) > like(x, 1)
+    scale = where(large, like(x, 2.0**60), like(x, 1))
+    inverse = like(x, 1) / x
+    value = inverse * inverse
+    lost = fma(-inverse, x, like(x, 1)) * inverse
+    scaled = inverse * scale
+    rest = fma(scaled + scaled, lost, fma(scaled, inverse, -(value * scale)))
+    exact = fma(rest, where(large, like(x, 2.0**-60), like(x, 1)), value)
+    return where(exact == exact, exact, value)
+
+
+@formula
 def inverse_square_64(x):
-    """``1 / x**2``, likewise; by the inverse, whose square is out of range only if the result is."""
+    """The same, but for results that are hardly in the range."""
     inverse = 1.0 / x
     value = inverse * inverse
     lost = fma(-inverse, x, 1.0) * inverse
@@ -201,11 +208,33 @@ def inverse_square_64(x):
 
 
 @formula
-def pow_64(x, y):
-    if (y == 1.0) | (y == 2.0) | (y == 3.0):
-        value = where(y == 1.0, x, where(y == 2.0, x * x, cube_64(x)))
-    elif (y == -1.0) | (y == -2.0) | (y == 0.5):
-        value = where(y == 0.5, root(x), where(y == -1.0, 1.0 / x, inverse_square_64(x)))
-    else:
-        value = any_pow_64(x, y)
-    return value
+def inverse_root(x):
+    """``pow(x, -0.5)`` with what rounding loses: a step of Newton's method from the inverse of the root."""
+    value = like(x, 1) / root(x)
+    product = x * value
+    missing = fma(-product, value, like(x, 1)) - fma(x, value, -product) * value
+    exact = fma(like(x, 0.5) * value, missing, value)
+    return where(exact == exact, exact, value)
+
+
+def _power(any_power, cube, inverse_square):
+    """Powers by Note [Small powers], with these functions for some of them."""
+
+    @formula
+    def power(x, y):
+        one, two, half = like(x, 1), like(x, 2), like(x, 0.5)
+        if (y == one) | (y == two) | (y == like(x, 3)):
+            value = where(y == one, x, where(y == two, x * x, cube(x)))
+        elif (y == -one) | (y == -two) | (y == half) | (y == -half):
+            inverse = where(y == -one, one / x, inverse_square(x))
+            value = where(y == half, root(x), where(y == -half, inverse_root(x), inverse))
+        else:
+            value = any_power(x, y)
+        return value
+
+    return power
+
+
+any_pow_32, any_pow_64 = _any_power(pow_magnitude_32), _any_power(pow_magnitude_64)
+pow_32 = _power(any_pow_32, cube_32, inverse_square_32)
+pow_64 = _power(any_pow_64, cube_64, inverse_square_64)

@@ -21,6 +21,7 @@ from fastgrad.ops.shape import zeros_of
 from fastgrad.ops.vocabulary import c, m
 
 INVERT = "use the `~` operator or logical_not() to invert a mask"
+SMALL_POWERS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0)  # see Note [Small powers] in `kernels.powers`
 EXCLUSIVE = "use the `^` operator or logical_xor() for the difference of two masks"
 
 # --- arithmetic ------------------------------------------------------------------------------------------------
@@ -248,12 +249,19 @@ flat(sign, "x")
 sign.variant("sgn", "SgnBackward0").also_saves("x", "x", "y")
 
 
-@elementwise("pow", dtypes=NUMBERS, node="PowBackward1", saved_as="self exponent", over_complex=True)
+@elementwise(
+    "pow",
+    dtypes=NUMBERS,
+    node="PowBackward1",
+    saved_as="self exponent",
+    over_complex=True,
+    numbers=SMALL_POWERS,
+)
 def power(a, b):
     return m.pow(a, b)
 
 
-@power.elementwise_vjp("a")
+@power.elementwise_vjp("a", numbers=(*SMALL_POWERS, 1.5, 4.0))  # those that are one more than others
 def _(g, a, b):
     return m.where(b == c(0), c(0), g * (b * m.pow(a, b - c(1))))
 

@@ -42,7 +42,9 @@ def _(g, x):
     return c(-TWO_OVER_SQRT_PI) * m.exp(-m.whole_power(x, 2)) * g
 
 
-@elementwise("erfinv", rule=PROMOTE_FLOAT, public=True)
+@elementwise(
+    "erfinv", rule=PROMOTE_FLOAT, public=True, usual=(scalar.erf_inverse_is_near, scalar.erf_inverse_near)
+)
 def erfinv(x):
     """The number whose error function is the input; NaN beyond 1."""
     return _erf_inverse(x)
@@ -64,7 +66,7 @@ def _(g, x, y):
     return (c(2) * x * y - c(TWO_OVER_SQRT_PI)) * g
 
 
-@elementwise("special_ndtri", rule=PROMOTE_FLOAT)
+@elementwise("special_ndtri", rule=PROMOTE_FLOAT, usual=(scalar.ndtri_is_near, scalar.ndtri_near))
 def ndtri(x):
     """The number below which the normal distribution has the probability `input`."""
     return _ndtri(x)

@@ -329,14 +329,14 @@ class Op:
         return self._elementwise_rule(name, times_g=True, node=node)
 
     def elementwise_vjp(
-        self, name: str, *, node: str = "", flags: int = 0, over_complex: Callable[..., Any] | None = None
+        self, name: str, *, node: str = "", flags: int = 0, **options: Any
     ) -> Callable[[Callable[..., Any]], Any]:
         """Declare the whole product of gradient and derivative, for ops that select: 0 * inf never arises.
 
-        Parameters are those of `partial`, and `flags` of the op that computes the product. `over_complex` is the rule
-        for complex numbers, if it is another one.
+        Parameters are those of `partial`, and `flags` of the op that computes the product. `options` are as in
+        `elementwise`; ``over_complex`` among them is the rule for complex numbers, if it is another one.
         """
-        return self._elementwise_rule(name, times_g=False, node=node, flags=flags, over_complex=over_complex)
+        return self._elementwise_rule(name, times_g=False, node=node, flags=flags, **options)
 
     def _elementwise_rule(
         self,
@@ -344,7 +344,7 @@ class Op:
         times_g: bool,
         node: str,
         flags: int = 0,
-        over_complex: Callable[..., Any] | None = None,
+        **options: Any,
     ) -> Callable[[Callable[..., Any]], Any]:
         def declare(rule: Callable[..., Any]) -> Any:
             if self.facts["flags"] & HOLOMORPHIC:
@@ -359,10 +359,11 @@ class Op:
             kernel = Kernel(
                 f"{self.name}_d{name}", "elementwise:build", rule, elements=_conditions(names),
                 dtypes=INEXACT if self.conjugates else FLOATS, forms=(FLAT, STRIDED), inputs=("g", *names),
-                times_g=times_g, **({"over_complex": over_complex} if over_complex else {}),
+                times_g=times_g, **options,
             )  # fmt: skip
             inner = self._derivative_op(kernel, name, names, node, flags)
-            self.rules[k] = taking(("g", *names), anywhere(rule, times_g, inner, bool(node), over_complex))
+            everywhere = anywhere(rule, times_g, inner, bool(node), options.get("over_complex"))
+            self.rules[k] = taking(("g", *names), everywhere)
             self._write_masks(self._save_mask(rule), k)
             self.calls.add(inner.id)
             self.write("grad", inner.id, k)
@@ -537,6 +538,7 @@ def elementwise(
     public: bool | tuple[str, ...] = (),
     inplace: bool = True,
     over_complex: bool | Callable[..., Any] = False,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare an elementwise op by its formula over scalars.
 
@@ -550,7 +552,8 @@ def elementwise(
     `inplace` is false.
 
     `over_complex` says that there are kernels for complex dtypes as well, with this formula or another one: see Note
-    [Complex gradients] in `ops.complex_numbers` for what becomes of the derivatives.
+    [Complex gradients] in `ops.complex_numbers` for what becomes of the derivatives, Note [Chosen loops] in
+    `kernels.cpu.elementwise` for `options`.
     """
 
     def declare(formula: Callable[..., Any]) -> Op:
@@ -562,7 +565,7 @@ def elementwise(
             name, "elementwise:build", formula,
             dtypes=(dtypes or (REAL if rule == PROMOTE else FLOATS)) + (COMPLEX if over_complex else ()),
             forms=(FLAT, STRIDED, INPLACE), hint=hint, inputs=inputs, elements=elements,
-            **({"over_complex": over_complex} if callable(over_complex) else {}),
+            **({"over_complex": over_complex} if callable(over_complex) else {}), **options,
         )  # fmt: skip
         op = Op(
             name, ELEMENTWISE, inputs, kernel=kernel, dtype_rule=rule, flags=flags | extra, node=node,

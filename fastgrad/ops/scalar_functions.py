@@ -275,6 +275,28 @@ def erf_inverse(y):
     return m.where(q == c(0), m.copysign(c(INF), y), y * m.where(w < c(6.25), near, ratio))
 
 
+def erf_inverse_is_near(y):
+    """Whether `erf_inverse_near` is enough: a little more than where its polynomial ends."""
+    return m.abs(y) < c(0.999)
+
+
+def erf_inverse_near(y):
+    """What `erf_inverse` comes to there."""
+    q = c(1) - m.abs(y)
+    w = -m.log(q * (c(2) - q))
+    return y * for_precision(ERF_INVERSE_NEAR_32(w - c(3.125)), ERF_INVERSE_NEAR(w - c(3.125)))
+
+
+def ndtri_is_near(p):
+    return (p > c(0.0005)) & (p < c(0.9995))
+
+
+def ndtri_near(p):
+    """What `ndtri` comes to not too near to 0 and 1."""
+    q = c(2) * m.minimum(p, c(1) - p)
+    return c(SQRT_2) * ((c(2) * p - c(1)) * ERF_INVERSE_NEAR(-m.log(q * (c(2) - q)) - c(3.125)))
+
+
 def ndtri(p):
     return c(SQRT_2) * erf_inverse_by(c(2) * p - c(1), c(2) * m.minimum(p, c(1) - p))
 

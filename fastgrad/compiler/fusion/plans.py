@@ -46,9 +46,10 @@ from fastgrad.native.contracts.frames.fused import (
     MAX_STEPS,
     PIECE,
 )
+from fastgrad.ops.elementwise import SMALL_POWERS
 
 _EXPONENTS = {"pow": "b", "pow_da": "b"}
-_SMALL = {struct.unpack("<q", struct.pack("<d", power))[0] for power in (1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5)}
+_SMALL = {struct.unpack("<q", struct.pack("<d", power))[0] for power in (*SMALL_POWERS, 1.5, 4.0)}
 """Operands of formulas, and bits of numbers there that become a part of the program, of these and those less one: see
 Note [Small powers] in `kernels.powers`. Others would be a program each."""
 

@@ -4,6 +4,12 @@ The source of a kernel is text in which names stand for the dtype's pointers and
 `_STRIDED`. The flat form is one loop over contiguous memory whose pointers do not overlap, so that LLVM vectorises it;
 the in-place form is the same loop with the output as first input. The strided form walks collapsed dimensions and
 has inner loops for the stride patterns that matter.
+
+Note [Chosen loops]: two options of a kernel make further loops, which give the same bits in less time. `numbers` are
+values of the last operand for which, where it is one number, there is a loop with that value in its code; `m.pow`
+means any power in the loop for other numbers, which give no small ones (Note [Small powers] in `powers`). `usual` is a
+condition on an element and a shorter formula, which is enough where it holds: neighbours are looked at in pieces, and
+the shorter formula computes a piece all of whose elements are usual.
 """
 
 from __future__ import annotations
@@ -15,9 +21,11 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, specialise
+from fastgrad.kernels.powers import any_pow_32, any_pow_64
+from fastgrad.kernels.scalar_ir import namespace
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, nth, stack_small, words
-from fastgrad.native.contracts.element_types import COMPLEX
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT64, FLOATS
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 
 
@@ -30,11 +38,30 @@ def build(
     """
     names = list(kernel.inputs)
     formula, elements, result = formula_of(kernel, dtype, layout_class, moved)
+    more = _further(kernel, dtype, elements)
     if layout_class in (FLAT, INPLACE):
-        text = _flat(names, layout_class == INPLACE)
+        text = _flat(names, layout_class == INPLACE, "usually" in more)
     else:
-        text = _strided(names, bool(elements) and elements[0] == result)
-    return _define(text, names, elements, result, formula), KERNEL
+        numbers = [name for name in more if name.startswith("number")]
+        text = _strided(names, bool(elements) and elements[0] == result, numbers)
+    return _define(text, names, elements, result, {"formula": formula, **more}), KERNEL
+
+
+def _further(kernel: Any, dtype: int, elements: list[Element]) -> dict[str, Any]:
+    """What the text of loops calls besides the formula, by Note [Chosen loops]: of floats alone."""
+    found: dict[str, Any] = {}
+    if dtype not in FLOATS:
+        return found
+    for k, number in enumerate(kernel.options.get("numbers", ())):
+        found[f"number{k}"] = elements[-1].constant(number)
+    if found:
+        e = elements[0]
+        words = {**vars(e.math), "pow": any_pow_64 if dtype == FLOAT64 else any_pow_32}
+        found["of_others"] = specialise(kernel.formula, e._replace(math=namespace("others", **words)))
+    if "usual" in kernel.options:
+        condition, formula = (specialise(function, elements[0]) for function in kernel.options["usual"])
+        found |= {"is_usual": condition, "usually": formula}
+    return found
 
 
 def formula_of(
@@ -69,11 +96,13 @@ def _conjugated(formula: Any, conj: Any, names: list[str]) -> Any:
     return njit(**INLINE)(scope["conjugated"])
 
 
-def _define(text: str, names: list[str], elements: list[Element], result: Element, formula: Any) -> Any:
+def _define(
+    text: str, names: list[str], elements: list[Element], result: Element, called: dict[str, Any]
+) -> Any:
     scope: dict[str, Any] = {
         "flat": frames.flat, "strided": frames.strided, "nth": nth,
-        "words": words, "advance": advance, "stack_small": stack_small, "formula": formula,
-        "pointer_out": result.pointer, "store": result.store,
+        "words": words, "advance": advance, "stack_small": stack_small,
+        "pointer_out": result.pointer, "store": result.store, **called,
     }  # fmt: skip
     for name, element in zip(names, elements, strict=True):
         scope[f"pointer_{name}"] = element.pointer
@@ -89,25 +118,57 @@ def _values(names: list[str], index: Callable[[str], str]) -> str:
     return ", ".join(f"load_{n}({n}, {index(n)})" for n in names)
 
 
-def _flat(names: list[str], inplace: bool) -> str:
+_LOOP = """
+    for i in range(n):
+        store(out, i, formula({values}))
+"""
+_LOOP_BY_PIECES = """
+    for start in range(0, n, {piece}):
+        end = min(n, start + {piece})
+        unusual = 0
+        for i in range(start, end):
+            unusual |= 0 if is_usual({values}) else 1
+        if unusual:
+            for i in range(start, end):
+                store(out, i, formula({values}))
+        else:
+            for i in range(start, end):
+                store(out, i, usually({values}))
+"""
+PIECE = 64  # elements of which one that is not usual slows the others
+
+
+def _flat(names: list[str], inplace: bool, by_pieces: bool) -> str:
     """One loop over contiguous memory; in place, the first input is read where the output is written."""
     pointers = names[1:] if inplace else names
     values = _values(names, lambda _: "i")
     if inplace:
         values = values.replace(f"load_{names[0]}({names[0]}, i)", f"load_{names[0]}(out, i)")
     frame = ", ".join(f"pointer_{n}(f.inputs[{names.index(n)}])" for n in pointers)
+    loop = (_LOOP_BY_PIECES if by_pieces else _LOOP).format(values=values, piece=PIECE)
     return f"""
-def loop(out{"".join(", " + n for n in pointers)}, n):
-    for i in range(n):
-        store(out, i, formula({values}))
-
+def loop(out{"".join(", " + n for n in pointers)}, n):{loop}
 def kernel(frame):
     f = flat(frame)
     loop(pointer_out(f.out){", " + frame if frame else ""}, f.n)
 """
 
 
-def _onto_first(k: int, names: list[str], pattern: dict[str, str]) -> list[str]:
+def _over(names: list[str], values: dict[str, str], numbers: list[str]) -> list[str]:
+    """The loop over the elements of operands, which are written as `values` says.
+
+    With `numbers`, there is one for each of these values of the last operand besides.
+    """
+    last, lines = names[-1], []
+    for number in numbers:
+        lines += [f"    if {values[last]} == {number}:"]
+        lines += ["    " + line for line in _over(names, {**values, last: number}, [])]
+        lines += ["        return"]
+    arguments, formula = ", ".join(values[n] for n in names), "of_others" if numbers else "formula"
+    return [*lines, "    for i in range(n):", f"        store(out, i, {formula}({arguments}))"]
+
+
+def _onto_first(k: int, names: list[str], pattern: dict[str, str], numbers: list[str]) -> list[str]:
     """The inner loop of a pattern where the result takes the place of the first operand.
 
     LLVM makes vectors of a loop only where pointers do not overlap, and these would.
@@ -117,11 +178,8 @@ def _onto_first(k: int, names: list[str], pattern: dict[str, str]) -> list[str]:
     if pattern[second] == "0":
         lines.append(f"    v_{second} = load_{second}({second}, 0)")
     value = f"v_{second}" if pattern[second] == "0" else f"load_{second}({second}, i)"
-    return [
-        *lines,
-        "    for i in range(n):",
-        f"        store(out, i, formula(load_{first}(out, i), {value}))",
-    ]
+    values = {first: f"load_{first}(out, i)", second: value}
+    return [*lines, *_over(names, values, numbers if pattern[second] == "0" else [])]
 
 
 def _patterns(names: list[str]) -> list[dict[str, str]]:
@@ -139,28 +197,27 @@ def _patterns(names: list[str]) -> list[dict[str, str]]:
     return patterns
 
 
-def _inner_loop(k: int, names: list[str], pattern: dict[str, str]) -> list[str]:
+def _inner_loop(k: int, names: list[str], pattern: dict[str, str], numbers: list[str]) -> list[str]:
     """The inner loop of a pattern."""
     zero = [n for n in names if pattern[n] == "0"]
-    values = ", ".join(f"v_{n}" if n in zero else f"load_{n}({n}, i)" for n in names)
+    values = {n: f"v_{n}" if n in zero else f"load_{n}({n}, i)" for n in names}
     return [
         f"def loop{k}({', '.join(['out', *names])}, n):",
         *(f"    v_{n} = load_{n}({n}, 0)" for n in zero),
-        "    for i in range(n):",
-        f"        store(out, i, formula({values}))",
+        *_over(names, values, numbers if names and names[-1] in zero and len(zero) < len(names) else []),
     ]
 
 
-def _strided(names: list[str], onto_first: bool) -> str:
+def _strided(names: list[str], onto_first: bool, numbers: list[str]) -> str:
     """Collapsed dimensions: an odometer over the outer ones, around an inner loop chosen by its strides.
 
-    `onto_first` says that the result may take the place of the first operand.
+    `onto_first` says that the result may take the place of the first operand; for `numbers` see `_over`.
     """
     operands, patterns = ["out", *names], _patterns(names)
     onto = patterns[:2] if onto_first and len(names) == 2 else []
     strides = ", ".join(f"s_{n}" for n in operands)
-    lines = [line for k, pattern in enumerate(patterns) for line in _inner_loop(k, names, pattern)]
-    lines += [line for k, pattern in enumerate(onto) for line in _onto_first(k, names, pattern)]
+    lines = [line for k, pattern in enumerate(patterns) for line in _inner_loop(k, names, pattern, numbers)]
+    lines += [line for k, pattern in enumerate(onto) for line in _onto_first(k, names, pattern, numbers)]
     lines += [
         f"def loop_any({', '.join(operands)}, n, {strides}):",
         "    for i in range(n):",
