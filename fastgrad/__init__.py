@@ -72,6 +72,7 @@ with _collector_paused():
         preserve_format,
         strided,
     )
+    from fastgrad.functions.foreach import FOREACH as _FOREACH
     from fastgrad.functions.public import PACKAGE
     from fastgrad import autograd, compiler, cuda, debug, linalg, version
     from fastgrad.compiler import compile
@@ -233,6 +234,7 @@ def is_tensor(obj: object) -> object:
 
 
 globals().update(PACKAGE)
+globals().update(_FOREACH)
 globals().update(_TENSOR_TYPES)
 _IN_PLACE = (
     "abs_", "acos_", "acosh_", "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_", "arctanh_",
