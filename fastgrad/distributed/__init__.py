@@ -135,4 +135,4 @@ __all__ = [
     "send_object_list",
 ]
 
-__getattr__ = _getattr_of(__name__, dict.fromkeys(("algorithms", "optim")))
+__getattr__ = _getattr_of(__name__, dict.fromkeys(("algorithms", "nn", "optim")))

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.autograd.function import Function
 from fastgrad.autograd.modes import no_grad
 from fastgrad.functions.arguments import need_tensor, need_type
 from fastgrad.functions.creation import ones, tensor, zeros
@@ -198,23 +197,6 @@ class BatchNorm3d(_BatchNorm):
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
-class _SumOverRanks(Function):
-    """The sum of the tensors of all ranks. Each rank's loss counts: the derivative is the sum of their gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, group: Any) -> Any:
-        from fastgrad.distributed import all_reduce
-
-        ctx.group = group
-        total = x.clone()
-        all_reduce(total, group=group)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> Any:
-        return _SumOverRanks.apply(gradient.contiguous(), ctx.group), None
-
-
 class SyncBatchNorm(_BatchNorm):
     """`BatchNorm1d` and its relatives with mean and variance over the batches of all ranks.
 
@@ -271,11 +253,13 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(need_tensor("SyncBatchNorm", input))
         if not self.training or self._ranks() < 2:
             return super().forward(input)
+        from fastgrad.distributed.nn import all_reduce
+
         momentum = self._count_batch()
         wide = input.float() if input.dtype in (dtypes.float16, dtypes.bfloat16) else input
         dims, sizes = [0, *range(2, input.dim())], [1, -1] + [1] * (input.dim() - 2)
         own = tensor([float(math.prod(input.shape[d] for d in dims))], dtype=wide.dtype, device=wide.device)
-        sums = _SumOverRanks.apply(cat([wide.sum(dims), own]), self.process_group)
+        sums = all_reduce(cat([wide.sum(dims), own]), group=self.process_group)
         count = float(sums[-1])
         if count < 2:
             raise ValueError(
@@ -284,7 +268,7 @@ class SyncBatchNorm(_BatchNorm):
             )
         mean = sums[:-1] / count
         centred = wide - mean.view(sizes)
-        variance = _SumOverRanks.apply(centred.square().sum(dims), self.process_group) / count
+        variance = all_reduce(centred.square().sum(dims), group=self.process_group) / count
         if self.track_running_stats:
             with no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)

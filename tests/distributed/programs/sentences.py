@@ -178,6 +178,26 @@ def c9():
     raises(NotImplementedError, lib.compile(lambda x: dist.all_reduce(x)), lib.ones(1))
 
 
+def calls_of_graphs():
+    return importlib.import_module(f"{lib.__name__}.distributed.nn.functional")
+
+
+def c10():
+    x = lib.full((2,), rank + 1.0, requires_grad=True)
+    total = calls_of_graphs().all_reduce(x * x)
+    assert total.tolist() == [5.0, 5.0]
+    (total * (rank + 1)).sum().backward()  # 1 and 2 times the total
+    assert x.grad.tolist() == [6 * (rank + 1.0)] * 2
+
+
+def c11():
+    x = lib.full((2,), rank + 1.0, requires_grad=True)
+    calls_of_graphs().all_reduce(x, R.PRODUCT).sum().backward()
+    assert x.grad.tolist() == [2 * (2.0 - rank)] * 2
+    group = dist.new_group([1])
+    assert rank == 0 or calls_of_graphs().broadcast(x, 1, group).tolist() == x.tolist()
+
+
 def p1():
     model = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
     model[1].running_mean.fill_(rank + 1.0)
@@ -542,5 +562,5 @@ def h12():
 
 report(
     {name: f for name, f in globals().items() if name[0] in "gcph"},
-    {"c4", "c8", "c9", "p16", "p17", "h7", "h8", "h10", "h11"},
+    {"c4", "c8", "c9", "c11", "p16", "p17", "h7", "h8", "h10", "h11"},
 )
