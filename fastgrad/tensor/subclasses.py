@@ -8,6 +8,7 @@ from typing import Any
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
+from fastgrad.tensor.history import History
 from fastgrad.tensor.methods import Methods
 
 _LIBRARY = "fastgrad"
@@ -61,4 +62,4 @@ class Subclasses(Methods):
     def _make_subclass(cls: type, data: Any, require_grad: bool = False) -> Any:
         """A tensor of a subclass over the memory of another tensor, without its history."""
         out = Subclasses.as_subclass(rt.detach(data), cls)
-        return out.requires_grad_() if require_grad else out
+        return History.requires_grad_(out) if require_grad else out  # without asking the class

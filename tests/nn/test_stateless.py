@@ -202,3 +202,12 @@ def test_names_are_found_without_warnings():
             assert getattr(fg.nn.utils, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         fg.nn.utils.nothing
+
+
+def test_a_module_under_two_names_gets_its_own_tensors_back():
+    layer = fg.nn.Linear(2, 2)
+    model, weight = fg.nn.Sequential(layer, fg.nn.Tanh(), layer), layer.weight
+    x, other = fg.ones(1, 2), fg.eye(2)
+    found = fg.func.functional_call(model, {"0.weight": other}, x)
+    assert layer.weight is weight
+    assert fg.equal(found, fg.tanh(x + layer.bias) + layer.bias)

@@ -102,7 +102,7 @@ def _reparametrize_module(
             before[key] = _swap(module, key, tensor)
         yield
     finally:
-        for key, tensor in before.items():
+        for key, tensor in reversed(before.items()):  # a module may stand under two names
             after[key] = _swap(module, key, tensor)
         parameters_and_buffers.update({k: after[k] for k in parameters_and_buffers if k in after})
 

@@ -1,0 +1,1 @@
+"""Private modules of PyTorch's that libraries ask for."""
