@@ -1272,9 +1272,9 @@ def rand(size: _int | _Sequence[_int], *, generator: _Generator | None = None, d
     r"""Random numbers from the uniform distribution on [0, 1)."""
 def rand_like(input: _Tensor, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Uniform random numbers in the sizes of a tensor; see `empty_like`."""
-def randint(low: _int, high: _int | None = None, size: _int | _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
+def randint(low: _int | None = None, high: _int | None = None, size: _int | _Sequence[_int] | None = None, *, generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random integers from `low` (0 if not given) up to, not including, `high`."""
-def randint_like(input: _Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
+def randint_like(input: _Tensor, low: _int | None = None, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | _str | _int | None = None, memory_format: _memory_format | None = None, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:
     r"""Random integers in the sizes of a tensor; see `empty_like`."""
 @_overload
 def randn(*size: _int | _Sequence[_int], generator: _Generator | None = None, dtype: _dtype | None = None, device: _device | _str | _int | None = None, requires_grad: _bool = False, layout: _layout | None = None, pin_memory: _bool = False) -> _Tensor:

@@ -567,7 +567,11 @@ def need_floating(name: str, out: Any) -> Any:
 
 
 def integer_bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
-    """The bounds of random integers, with at least one in between."""
+    """The bounds of random integers, with at least one in between; a single one is the upper one."""
+    if high is None:
+        low, high = 0, low
+    elif low is None:
+        low = 0
     low, high = as_index(name, "low", low), as_index(name, "high", high)
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
@@ -576,7 +580,7 @@ def integer_bounds(name: str, low: Any, high: Any) -> tuple[int, int]:
 
 @public(method=False)
 def randint(
-    low: int,
+    low: Any = None,
     high: Any = None,
     size: Any = None,
     *,
@@ -587,13 +591,9 @@ def randint(
 ) -> Any:
     """Random integers from `low` (0 if not given) up to, not including, `high`."""
     if size is None:
-        low, high, size = 0, low, high
+        low, high, size = None, low, high
+    sizes = as_sequence("randint", size, "size", 2)
     low, high = integer_bounds("randint", low, high)
-    out = allocate(
-        "randint",
-        INT64 if dtype is None else dtype_code(dtype),
-        as_sequence("randint", size, "size", 2),
-        device_code(device),
-    )
+    out = allocate("randint", INT64 if dtype is None else dtype_code(dtype), sizes, device_code(device))
     out = fill_integers(out, low, high, generator)
     return finish(out, requires_grad)

@@ -11,6 +11,7 @@ from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import number_parts
+from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.outs import into
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -153,6 +154,7 @@ fmod = public()(_quotient("fmod"))
 
 @public()
 @planned
+@numbers_first(2, "alpha")
 def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input + alpha * other``, broadcast and promoted.
 
@@ -188,6 +190,7 @@ def add(input: Any, other: Any, *, alpha: float = 1) -> Any:
 
 @public("subtract")
 @planned
+@numbers_first(2, "alpha")
 def sub(input: Any, other: Any, *, alpha: float = 1) -> Any:
     """``input - alpha * other``, broadcast and promoted. See `add`."""
     _no_bool_sub(input, other)

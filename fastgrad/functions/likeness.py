@@ -169,7 +169,7 @@ def randn_like(
 @public(method=False)
 def randint_like(
     input: Any,
-    low: int,
+    low: int | None = None,
     high: int | None = None,
     *,
     dtype: Any = None,
@@ -177,7 +177,7 @@ def randint_like(
     memory_format: Any = None,
 ) -> Any:
     """Random integers in the sizes of a tensor; see `empty_like`."""
-    bounds = integer_bounds("randint_like", *((0, low) if high is None else (low, high)))
+    bounds = integer_bounds("randint_like", low, high)
     out = _alike("randint_like", input, dtype, device, memory_format)
     out = fill_integers(out, *bounds)
     return out

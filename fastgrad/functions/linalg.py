@@ -7,6 +7,7 @@ from typing import Any
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.autocasting import lower_precision, lower_precision_on_gpus, widest_on_gpus
+from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, t, transpose, unsafe_view, unsqueeze
@@ -247,6 +248,7 @@ _ADDMM, _ADDMM_SCALED = (BY_NAME[n].id for n in ("addmm", "addmm.scaled"))
 
 @public()
 @planned
+@numbers_first(3, "beta", "alpha")
 @lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """``beta * input + alpha * (mat1 @ mat2)``; `input` is broadcast to the product.

@@ -12,6 +12,7 @@ from fastgrad.functions.arguments import as_float, as_index, is_tensor, need_ten
 from fastgrad.functions.autocasting import widest_on_gpus
 from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
 from fastgrad.functions.creation import arange
+from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.host.tables import BY_NAME
@@ -94,6 +95,7 @@ def _product_operands(name: str, input: Any, tensor1: Any, tensor2: Any, value: 
 
 @public()
 @planned
+@numbers_first(3, "value")
 @widest_on_gpus
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value * tensor1 * tensor2``, broadcast and promoted.
@@ -121,6 +123,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @public(package=False)
 @planned
+@numbers_first(3, "value")
 def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcmul`."""
     operands = _product_operands("addcmul_", self, tensor1, tensor2, value)
@@ -129,6 +132,7 @@ def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @public()
 @planned
+@numbers_first(3, "value")
 @widest_on_gpus
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """``input + value * tensor1 / tensor2``, broadcast and promoted. See `addcmul`."""
@@ -139,6 +143,7 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @public(package=False)
 @planned
+@numbers_first(3, "value")
 def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """In-place form of `addcdiv`."""
     operands = _product_operands("addcdiv_", self, tensor1, tensor2, value)

@@ -11,6 +11,7 @@ from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.linalg import addmm, bmm, dot, mm, mv, outer
+from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, permute, reshape, stack, wrapped
@@ -43,6 +44,7 @@ def _named(name: str, product: Callable[..., Any], *operands: Any) -> Any:
 
 @public()
 @planned
+@numbers_first(3, "beta", "alpha")
 @lower_precision
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * bmm(batch1, batch2)``.
@@ -73,6 +75,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 
 @public()
 @planned
+@numbers_first(3, "beta", "alpha")
 @lower_precision
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input`` plus `alpha` times the sum of the products of all pairs of matrices. See `baddbmm`."""
@@ -93,6 +96,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 @public()
 @planned
+@numbers_first(3, "beta", "alpha")
 @lower_precision
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * (mat @ vec)``. See `addmm`."""
@@ -102,6 +106,7 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 
 @public()
 @planned
+@numbers_first(3, "beta", "alpha")
 @lower_precision
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
@@ -122,7 +127,7 @@ def _in_place(function: Callable[..., Any]) -> None:
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"In-place form of `{function.__name__}`."
-    public(package=False)(method)
+    public(package=False)(numbers_first(3, "beta", "alpha")(method))
 
 
 for _function in (addmm, baddbmm, addbmm, addmv, addr):

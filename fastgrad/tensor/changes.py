@@ -9,6 +9,7 @@ from fastgrad.cuda import pinned
 from fastgrad.errors import renamed
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_truth
+from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.plans import planned
 from fastgrad.native.build.loader import TensorBase, rt
 from fastgrad.native.contracts.element_types import FLOATS
@@ -39,6 +40,7 @@ class Changes(Methods):
     __slots__ = ()
 
     @planned
+    @numbers_first(2, "alpha")
     def add_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self += alpha * other``."""
         if alpha == 1:
@@ -47,6 +49,7 @@ class Changes(Methods):
         return elementwise.inplace(op, *operands)
 
     @planned
+    @numbers_first(2, "alpha")
     def sub_(self, other: Any, *, alpha: builtins.float = 1) -> Any:
         """``self -= alpha * other``."""
         elementwise._no_bool_sub(self, other)
