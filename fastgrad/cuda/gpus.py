@@ -517,6 +517,7 @@ def attach(driver: Driver, compiler: Compiler) -> list[Gpu]:
         ]
         if not found:
             raise RuntimeError("No CUDA GPUs are available")
+        found[0]._set("alone", int(len(found) == 1))
         for gpu in found:
             made = routines()
             own = devices.Routines(

@@ -51,6 +51,7 @@ from fastgrad.native.contracts.element_types import (
     computed_in,
 )
 from fastgrad.native.contracts.limits import FRAME_WORDS
+from tests.cuda.fake_contexts import FIRST, INVALID_VALUE, Contexts
 from tests.cuda.fake_graphs import CAPTURED_EVENT, ISOLATION, UNSUPPORTED, Captures, KernelNode
 from tests.cuda_halves import kind_of, read, rounded
 from tests.cuda_simulator import AT_ADDRESSES, TARGET, launch_with_table, run_block
@@ -64,7 +65,7 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 _FRESH = 0xA5
 MANY_BUILDERS = tuple(f"optim:{name}" for name in ("step", "norm_part", "scale", "unscale", "clip"))
 THREADS = 32  # of a block of the simulator
-INVALID_VALUE, NOT_READY, ILLEGAL_ADDRESS = 1, 600, 700
+NOT_READY, ILLEGAL_ADDRESS = 600, 700
 _ATTRIBUTES = {75: 9, 76: 0, 16: 132, 10: 32}
 
 
@@ -80,10 +81,11 @@ class _Mark:
         self.capture: Any = None
 
 
-class FakeDriver(Captures, Driver):
+class FakeDriver(Contexts, Captures, Driver):
     """The functions of `SIGNATURES` for some GPUs."""
 
     def __init__(self, n_gpus: int = 1, size: int = 1 << 29, *, locked: bool = True) -> None:
+        Contexts.__init__(self)
         Captures.__init__(self)
         self.enclave = Enclave(size, locked=locked)
         self.size, self.n_gpus = size, n_gpus
@@ -120,7 +122,7 @@ class FakeDriver(Captures, Driver):
             if does is None:
                 raise NotImplementedError(name)
             args = tuple(a or 0 for a in args)
-            return self.refusal(name, args) or does(*args) or 0
+            return self.out_of_context(name, args) or self.refusal(name, args) or does(*args) or 0
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *SIGNATURES[name])(function)
 
@@ -148,10 +150,7 @@ class FakeDriver(Captures, Driver):
         word(out).value = self.size
 
     def _cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
-        word(out).value = 100 + device
-
-    def _cuCtxSetCurrent(self, context: int) -> int:
-        return 0 if 100 <= context < 100 + self.n_gpus else INVALID_VALUE
+        word(out).value = FIRST + device
 
     def _cuCtxSynchronize(self) -> None:
         self.work()
@@ -220,7 +219,7 @@ class FakeDriver(Captures, Driver):
     def _cuMemcpyPeerAsync(
         self, target: int, there: int, source: int, here: int, nbytes: int, stream: int
     ) -> int:
-        if there == here or self._cuCtxSetCurrent(there) or self._cuCtxSetCurrent(here):
+        if there == here or not {here, there} <= {FIRST + k for k in range(self.n_gpus)}:
             return INVALID_VALUE
         return self.put(stream, lambda: self._copy(target, source, nbytes))
 
@@ -228,7 +227,7 @@ class FakeDriver(Captures, Driver):
         ctypes.c_int.from_address(out).value = device != peer
 
     def _cuCtxEnablePeerAccess(self, peer: int, flags: int) -> int:
-        return INVALID_VALUE if flags else self._cuCtxSetCurrent(peer)
+        return INVALID_VALUE if flags or not FIRST <= peer < FIRST + self.n_gpus else 0
 
     def _cuMemsetD8Async(self, target: int, value: int, nbytes: int, stream: int) -> int:
         def fill() -> None:
@@ -294,9 +293,10 @@ class FakeDriver(Captures, Driver):
 
     def _cuStreamCreate(self, out: int, flags: int) -> None:
         self._new(out)
+        self._homes[word(out).value] = self.current()
 
     def _cuStreamCreateWithPriority(self, out: int, flags: int, priority: int) -> None:
-        self._new(out)
+        self._cuStreamCreate(out, flags)
 
     def _cuStreamDestroy(self, stream: int) -> None:
         self.work(stream)

@@ -138,6 +138,7 @@ GPU = Part(
     batched_gemm=1, blas=1, workspace=1, allow_tf32=1, choices=1, n_choices=1, waiting=1,
     graph_stream=1, graph_blas=1, set_workspace=1, graph_workspace=1, dropped=1, ending=1,
     late=1, n_late=1, late_tables=1, graph_table=1, graph_notes=1, graph_drawings=1, spare=1,
+    alone=1,
 )  # fmt: skip
 """`stream`: where launches go; `arena`: whose memory they get; `choices`: a table of the threads for which it is
 another stream, by `CHOICE`. `waiting`: blocks that are free once other streams are done with them. `failed`: what the
@@ -147,9 +148,11 @@ that may be reserved, or 0. `blas`: cuBLAS's handle, `workspace` where it has it
 its handle; `graph_workspace`: that of the graph under way. `dropped`: graphs to be destroyed; `ending`: the interpreter
 ends, and the driver is not called for them. `late`: a table of `LATE`, of which `n_late` were taken by now;
 `late_tables`: those of graphs; `graph_table`: that of the graph under way, or 0, of which `graph_notes` are taken;
-`graph_drawings`: its first `DRAWING`. `spare`: records of blocks that are none any more, for new ones."""
+`graph_drawings`: its first `DRAWING`. `spare`: records of blocks that are none any more, for new ones. `alone`: the
+process sees no other GPU; see Note [The current context] in `cuda.queues`."""
 
 OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+INVALID_CONTEXT, INVALID_HANDLE = 201, 400  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE
 NOT_READY = 600  # CUDA_ERROR_NOT_READY: what an event or a stream says that is not done
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: nothing else is forbidden meanwhile, to no thread
 SHARED = 1 | 2

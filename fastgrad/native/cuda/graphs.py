@@ -57,11 +57,10 @@ from fastgrad.native.cuda.memory import (
     event_do,
     event_record,
     gpu,
-    make_current,
     stream_of,
     synchronize,
 )
-from fastgrad.native.cuda.queues import cuda_kernel
+from fastgrad.native.cuda.queues import cuda_kernel, make_current
 from fastgrad.native.cuda.reports import (
     LATE_BYTES,
     keep_note,

@@ -50,12 +50,11 @@ from fastgrad.native.cuda.memory import (
     event_do,
     event_record,
     gpu,
-    make_current,
     stream_of,
     synchronize,
 )
 from fastgrad.native.cuda.products import multiply
-from fastgrad.native.cuda.queues import cuda_kernel, launch_blocks
+from fastgrad.native.cuda.queues import cuda_kernel, launch_blocks, make_current
 from fastgrad.native.cuda.reports import forget_reports, look_for_reports, note, report_place
 
 launching = caster(LAUNCHING)
@@ -216,13 +215,19 @@ def enqueue(g, stream, blas, c):
     return call_driver(g, stream, blas, k, c.frame)
 
 
+@native_inline
+def needs_context(g, k):
+    """Whether a launch comes to the driver in its own context: see Note [The current context] in `cuda.queues`."""
+    return g.alone == 0 or not (k.kind == PLAIN or k.kind == DIVIDED or k.kind == STEPPED or k.kind == MANY)
+
+
 @native
 def launch(frame):
     """Launch a kernel: see `LAUNCHING`."""
     c = launching(frame)
     g = gpu(c.state)
     code = g.failed
-    if code == 0:
+    if code == 0 and needs_context(g, cuda_kernel(c.kernel)):
         code = make_current(g.cuCtxSetCurrent, g.context)
     if code == 0 and c.note != 0:
         n = note(c.note)

@@ -53,12 +53,12 @@ from fastgrad.native.contracts.cuda import (
 from fastgrad.native.contracts.records import ALLOCATION
 from fastgrad.native.cuda.blocks import block_at, end_block, new_block
 from fastgrad.native.cuda.pools import arena_at, free_pools
+from fastgrad.native.cuda.queues import make_current
 
 allocation = caster(ALLOCATION)
 gpu, shelf_at, statistics = map(caster, (GPU, SHELF, STATISTICS))
 use_at, choice_at = map(caster, (USE, CHOICE))
 this_thread = extern("pthread_self", I64)
-make_current = function_at("q")
 mem_alloc = function_at("qq")
 mem_free = function_at("q")
 synchronize = function_at("q")
