@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 import fastgrad as fg
+from fastgrad.cuda import driver as driver_module
 from fastgrad.cuda import libraries, nvtx
 
 # What both libraries answer on a machine without a GPU.
@@ -350,3 +351,15 @@ def test_libraries_are_found_in_wheels(tmp_path, monkeypatch):
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"libsome\.so\.1"):
         libraries.found(("libsome.so.1",))
+
+
+# --- drivers that are too old ------------------------------------------------------------------------------------
+
+
+def test_a_driver_that_is_too_old_says_which_one_is_needed():
+    without = types.SimpleNamespace()
+    with pytest.raises(RuntimeError, match=r"too old: fastgrad needs one with CUDA 12\.0 \(525 or newer\)"):
+        driver_module._address_in(without)
+    lacking = types.SimpleNamespace(cuGetProcAddress_v2=lambda *args: 500)  # CUDA_ERROR_NOT_FOUND
+    with pytest.raises(RuntimeError, match="lacks cuLaunchKernel: fastgrad needs 525 or newer"):
+        driver_module._address_in(lacking)("cuLaunchKernel")
