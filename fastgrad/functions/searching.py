@@ -18,7 +18,7 @@ from fastgrad.functions.scattering import scatter
 from fastgrad.functions.shape import cat, movedim, reshape, wrapped
 from fastgrad.functions.sorting import sort
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import BOOL, FLOATS, INT64
+from fastgrad.native.contracts.element_types import BOOL, FLOATS, INEXACT, INT64
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
@@ -401,7 +401,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """
     need_tensor("bincount", input)
     least = as_index("bincount", "minlength", minlength)
-    if _field(input, _DTYPE) in FLOATS or _field(input, _DTYPE) == BOOL:
+    if _field(input, _DTYPE) in INEXACT or _field(input, _DTYPE) == BOOL:
         raise NotImplementedError(f"bincount(): not implemented for '{input.dtype.type_name}'")
     if input.dim() != 1 or (input.numel() and int(input.min()) < 0):
         raise RuntimeError("bincount(): only supports 1-d non-negative integral inputs.")

@@ -527,5 +527,6 @@ def joined_dims(
         return reduce(reshape(input, (1,)))
     kept = [d for d in range(ndim) if d not in picked]
     shape = tuple(input.shape)
-    out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], -1)))
+    joined = math.prod(shape[d] for d in picked)
+    out = reduce(reshape(permute(input, (*kept, *picked)), (*[shape[d] for d in kept], joined)))
     return reshape(out, [1 if d in picked else shape[d] for d in range(ndim)]) if keepdim else out

@@ -101,6 +101,8 @@ def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> MinMax:
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
         )
+    if input.is_complex():
+        raise NotImplementedError(f"aminmax(): not implemented for '{input.dtype.type_name}'")
     dims = as_dims("aminmax", dim)
     return MinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
 

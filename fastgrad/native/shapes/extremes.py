@@ -17,6 +17,7 @@ from fastgrad.native.contracts.element_types import INT64
 from fastgrad.native.contracts.ops import WITH_INDICES
 from fastgrad.native.contracts.status import EMPTY_DIM
 from fastgrad.native.launch.launch import launch_frame, op_record
+from fastgrad.native.memory.launches import need_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous
 from fastgrad.native.shapes.reductions import FEW, count_blocks
@@ -50,7 +51,8 @@ def extremes(op, h, attrs, outs):
         f.values = tensor(values).data
         outs[0] = values
         outs[1] = places
-    status = run_extremes(op_record(op).kernel, h, f) if t.numel > 0 else 0
+    kernel = op_record(op).kernel
+    status = run_extremes(kernel, h, f) if t.numel > 0 else need_dtype(kernel, t.device, t.dtype)
     if failed(status):
         drop(places)
         if f.values != 0:

@@ -31,6 +31,7 @@ from fastgrad.native.contracts.status import (
 from fastgrad.native.launch.elementwise import broadcast, cast, copy_here, number_tensor, run_elementwise
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import is_complex, is_floating
+from fastgrad.native.memory.launches import need_dtype
 from fastgrad.native.memory.references import drop, retain
 from fastgrad.native.shapes.copies import contiguous, zero_fill
 from fastgrad.native.tensors.tensors import finished, new_tensor
@@ -220,6 +221,8 @@ def matrix_vector(a, b):
 def inner_product(a, b):
     """Inner product of two vectors, without dimensions."""
     status = check_with_vector(a, b, 1)
+    if not failed(status) and tensor(a).numel == 0:
+        status = need_dtype(runtime().gemv_kernel, tensor(a).device, tensor(a).dtype)
     if failed(status):
         return status
     dim = words(stack_small())

@@ -24,7 +24,7 @@ from fastgrad.native.launch.checked import launch_checked
 from fastgrad.native.launch.elementwise import copy_as
 from fastgrad.native.launch.launch import launch_frame, op_record
 from fastgrad.native.launch.promotion import computed_dtype
-from fastgrad.native.memory.launches import launch
+from fastgrad.native.memory.launches import launch, need_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import in_order
 from fastgrad.native.tensors.layouts import is_channels_last, new_image
@@ -100,7 +100,12 @@ def windows_fit(settings, dilated, x, out):
 
 @native
 def run_pool(op, h, out, indices, n_settings, attrs):
-    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status."""
+    """Launch a kernel over planes, with `n_settings` integers behind its sizes; returns a status.
+
+    Of no elements, windows are for the dtypes for which they are of some; the adaptive ones are for all, as in PyTorch.
+    """
+    if tensor(out).numel == 0:
+        return need_dtype(op_record(op).kernel, tensor(h).device, tensor(h).dtype) if n_settings > 0 else 0
     last = integers.images(advance(attrs, n_settings)).channels_last
     if n_settings > 0 and not windows_fit(attrs, indices != 0, tensor(h), tensor(out)):
         return fail(MISFIT)
@@ -133,9 +138,7 @@ def pool(op, h, attrs):
     images = integers.images(advance(attrs, n_settings))
     target = integers.listed(images.rest)
     out = pooled(h, target.count, target.rest, tensor(h).dtype, images.channels_last)
-    if failed(out) or tensor(out).numel == 0:
-        return out
-    return finished(out, run_pool(op, h, out, 0, n_settings, attrs))
+    return out if failed(out) else finished(out, run_pool(op, h, out, 0, n_settings, attrs))
 
 
 @native
@@ -151,7 +154,7 @@ def max_pool(op, h, attrs, outs):
     if indices <= 0:
         drop(out)
         return indices
-    status = run_pool(op, h, out, indices, n_settings, attrs) if tensor(out).numel != 0 else 0
+    status = run_pool(op, h, out, indices, n_settings, attrs)
     if failed(status):
         drop(out)
         drop(indices)

@@ -30,6 +30,7 @@ from fastgrad.native.contracts.limits import HOST
 from fastgrad.native.contracts.ops import AS_OPERANDS
 from fastgrad.native.contracts.status import INTERNAL, SORT_LENGTH
 from fastgrad.native.launch.launch import launch_frame, most_threads, op_record
+from fastgrad.native.memory.launches import need_dtype
 from fastgrad.native.memory.references import drop
 from fastgrad.native.shapes.copies import contiguous, in_strides
 from fastgrad.native.shapes.rows import DIM_STAYS, extents_in_memory, row_sizes
@@ -119,7 +120,7 @@ def run_select(op, x, values, places, f):
     """Complete the frame, which has sizes, and launch; a status."""
     t = tensor(x)
     if t.numel == 0 or f.k == 0:
-        return 0
+        return need_dtype(op_record(op).kernel, t.device, t.dtype)
     work = t.numel * WORK
     long = t.device == HOST and t.numel == f.length and f.length >= LONG and f.k >= f.length // FEW
     scratch = scratch_for_long(x, work, f) if long else scratch_for(x, work, f)
