@@ -135,16 +135,16 @@ def _is_truth(item: Any) -> bool:
     )
 
 
+def is_list_of_truths(item: Any) -> bool:
+    """Whether an index is a mask that is no tensor: an array or lists of bools."""
+    array = np.asarray(item) if isinstance(item, list) else item
+    return isinstance(array, np.ndarray) and array.dtype == np.bool_
+
+
 def _mask_rank(item: Any) -> int:
     if is_mask(item):
         return item.dim()
-    if isinstance(item, np.ndarray) and item.dtype == np.bool_:
-        return item.ndim
-    if isinstance(item, list):
-        array = np.asarray(item)
-        if array.dtype == np.bool_:
-            return array.ndim
-    return 1
+    return np.ndim(item) if is_list_of_truths(item) else 1
 
 
 def views(x: Any, index: Any) -> tuple[Any, list[tuple[int, Any]]]:

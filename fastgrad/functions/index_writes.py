@@ -12,7 +12,17 @@ from fastgrad.errors import raise_status, renamed
 from fastgrad.functions.arguments import is_tensor
 from fastgrad.functions.creation import full, tensor, zeros
 from fastgrad.functions.elementwise import inplace, number_for, write
-from fastgrad.functions.index import Indices, Places, grouped, is_mask, read, stacked, views, where
+from fastgrad.functions.index import (
+    Indices,
+    Places,
+    grouped,
+    is_list_of_truths,
+    is_mask,
+    read,
+    stacked,
+    views,
+    where,
+)
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.shape import expand, reshape
 from fastgrad.native.build.loader import TensorBase, rt
@@ -42,7 +52,9 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     if _is_mask_of(x, index) and not is_tensor(value) and not is_recorded(x):
         write("setitem", _FILL, x, number_for("setitem", value, x), index)
         return
-    target, advanced = views(x, index)
+    if index is False:
+        return
+    target, advanced = views(x, ... if index is True else index)
     try:
         if advanced:
             _put(x, target, advanced, _beside_masks(target, index, value))
@@ -78,13 +90,14 @@ def need_apart(name: str, x: Any, *others: Any) -> None:
 
 def _beside_masks(target: Any, index: Any, value: Any) -> Any:
     """The value, where a mask says what is written: masks share no memory with that; one value behind one mask may."""
-    items = [item for item in (index if isinstance(index, tuple) else (index,)) if is_tensor(item)]
-    masks = [item for item in items if is_mask(item)]
+    given = index if isinstance(index, tuple) else (index,)
+    items = [item for item in given if is_tensor(item) or isinstance(item, (list, np.ndarray))]
+    masks = [item for item in items if is_mask(item) or is_list_of_truths(item)]
     if masks:
         unplanned()  # how many places there are says what is in them
-        need_apart("index_put_", target, *masks)
+        need_apart("index_put_", target, *filter(is_tensor, masks))
         if is_tensor(value) and len(items) == 1 and value.numel() == 1:
-            return value.clone()
+            return value.to(target.dtype, copy=True)  # what fills is converted, as in PyTorch
     return value
 
 
@@ -92,19 +105,22 @@ def _put(base: Any, target: Any, advanced: list[tuple[int, Any]], value: Any) ->
     view, indices = grouped(target, advanced)
     if not is_tensor(value):
         value = full((), value, dtype=base.dtype, device=base.device)
-    if value.dtype is not base.dtype:
-        if value.dim() > 0:
-            raise RuntimeError(
-                f"index_put_(): requires the source and destination dtypes match, got {base.dtype.type_name} for the "
-                f"destination and {value.dtype.type_name} for the source."
-            )
-        value = value.to(base.dtype)
+    need_one_dtype("index_put_", base, value)
     if is_recorded(base, value):
         need_apart("index_put_", view, value, *indices.tensors)
         places = stacked(indices)
         _put_recorded(base, view, places, spread("index_put_", view, places, value))
     else:
         write_at(view, value, 0, indices)
+
+
+def need_one_dtype(name: str, x: Any, value: Any) -> None:
+    """What is written at index tensors has the dtype of what it is written to."""
+    if value.dtype is not x.dtype:
+        raise RuntimeError(
+            f"{name}(): Index put requires the source and destination dtypes match, got {x.dtype.type_name} for the "
+            f"destination and {value.dtype.type_name} for the source."
+        )
 
 
 def _fitting(name: str, value: Any, shape: tuple[int, ...]) -> Any:

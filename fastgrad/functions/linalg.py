@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from numbers import Complex, Number, Real
 from typing import Any
 
+from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.autocasting import lower_precision, lower_precision_on_gpus, widest_on_gpus
@@ -273,15 +275,38 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     """
     need_tensor("addmm", input)
     _need_dims("addmm", 2, mat1, mat2)
+    beta, alpha = factors("addmm", mat1.dtype, beta, alpha)
     if beta == 1 and alpha == 1:
         return apply(_ADDMM, 3, 0, input, mat1, mat2)
-    turned = mat1.dtype.is_complex and (isinstance(beta, complex) or isinstance(alpha, complex))
-    if mat1.dtype.inexact and not turned:
+    if mat1.dtype.inexact and not isinstance(beta, complex) and not isinstance(alpha, complex):
         return apply(_ADDMM_SCALED, 3, 0, input, mat1, mat2, float_bits(beta), float_bits(alpha))
+    if input.dtype is not mat1.dtype:
+        return apply(_ADDMM, 3, 0, input, mat1, mat2)  # which says what is wrong
     product = apply(_MM, 2, 0, mat1, mat2)
     if alpha != 1:
         product = product * alpha
     return product if beta == 0 else input * beta + product
+
+
+def factors(name: str, dtype: Any, beta: Any, alpha: Any) -> tuple[Any, Any]:
+    """The factors of a sum of tensors of a dtype, as numbers that it holds; tensors stay as they are."""
+    return _factor(name, "beta", dtype, beta), _factor(name, "alpha", dtype, alpha)
+
+
+def _factor(name: str, argument: str, dtype: Any, factor: Any) -> Any:
+    if dtype is dtypes.bool_ and isinstance(factor, int):
+        return bool(factor)
+    if type(factor) is int or isinstance(factor, TensorBase) or (type(factor) is float and dtype.inexact):
+        return factor
+    if not isinstance(factor, Number):
+        raise TypeError(f"{name}(): argument '{argument}' must be Number, not {type(factor).__name__}")
+    if isinstance(factor, Complex) and not isinstance(factor, Real) and not dtype.is_complex:
+        if factor.imag != 0:
+            raise RuntimeError(
+                f"{name}(): value cannot be converted to type {dtype.type_name} without overflow"
+            )
+        factor = factor.real
+    return factor if dtype.inexact else int(factor)  # as in PyTorch
 
 
 @public()

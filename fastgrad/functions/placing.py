@@ -10,7 +10,7 @@ from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import fill_value
 from fastgrad.functions.elementwise import inplace as write_over
 from fastgrad.functions.index import Indices, grouped, is_mask, stacked, views, where
-from fastgrad.functions.index_writes import need_apart, spread, write_at
+from fastgrad.functions.index_writes import need_apart, need_one_dtype, spread, write_at
 from fastgrad.functions.plans import planned, unplanned
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import expand, reshape, wrapped
@@ -276,11 +276,7 @@ def _target(name: str, input: Any, indices: Any, values: Any, accumulate: Any) -
             f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}"
         )
     adds = as_flag(name, "accumulate", accumulate)
-    if values.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}(): Index put requires the source and destination dtypes match, got {input.dtype.type_name} for "
-            f"the destination and {values.dtype.type_name} for the source."
-        )
+    need_one_dtype(name, input, values)
     items = [need_tensor(name, item, "indices", 2) for item in indices]
     if any(map(is_mask, items)):
         unplanned()  # how many places there are says what is in them

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Complex, Integral
 from typing import Any
 
+from fastgrad import dtypes
 from fastgrad.errors import renamed
 from fastgrad.functions.arguments import as_index, is_tensor, need_tensor, need_tensors, records
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.likeness import ones_like
-from fastgrad.functions.linalg import addmm, bmm, dot, mm, mv, outer
+from fastgrad.functions.linalg import addmm, bmm, dot, factors, mm, mv, outer
 from fastgrad.functions.older_forms import numbers_first
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
@@ -19,8 +21,7 @@ from fastgrad.functions.shape import expand, permute, reshape, stack, wrapped
 
 def _with_factors(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """``beta * input + alpha * product``, in which `input` counts for nothing where beta is zero."""
-    if not product.dtype.inexact:
-        beta, alpha = int(beta), int(alpha)  # as in PyTorch
+    beta, alpha = factors(name, product.dtype, beta, alpha)
     if input.dtype is not product.dtype:
         raise RuntimeError(
             f"{name}(): expected input and product of one dtype, but got {input.dtype.type_name} and "
@@ -111,7 +112,16 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """``beta * input + alpha * outer(vec1, vec2)``. See `addmm`."""
     need_tensor("addr", input)
-    return _with_factors("addr", input, _named("addr", outer, vec1, vec2), beta, alpha)
+    product = _named("addr", outer, vec1, vec2)
+    dtype = dtypes.promote_types(input.dtype, product.dtype)
+    for argument, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, bool) and dtype is not dtypes.bool_:
+            raise RuntimeError(f"addr(): Boolean {argument} only supported for Boolean results.")
+        if isinstance(factor, Complex) and not isinstance(factor, Integral) and not dtype.inexact:
+            raise RuntimeError(
+                f"addr(): For integral input tensors, argument {argument} must not be a floating point number."
+            )
+    return _with_factors("addr", input.to(dtype), product.to(dtype), beta, alpha)
 
 
 def _in_place(function: Callable[..., Any]) -> None:
@@ -123,6 +133,8 @@ def _in_place(function: Callable[..., Any]) -> None:
             raise RuntimeError(
                 f"{name}(): the result has shape {list(out.shape)}, but self {list(self.shape)}"
             )
+        if not dtypes.can_cast(out.dtype, self.dtype):
+            raise RuntimeError(f"{name}(): {out.dtype.type_name} can't be cast to {self.dtype.type_name}")
         return self.copy_(out)
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
