@@ -279,15 +279,15 @@ class finfo:  # noqa: N801 - the name that PyTorch's users write
             raise TypeError(f"finfo(): argument 'type' must be a dtype, not {found!r}")
         if found.is_complex:
             found = ALL[real_of(found.code)]
-        if found not in FLOATING:
+        if found not in FLOATING and found.name not in _SMALL:
             raise TypeError(
                 f"fastgrad.finfo() requires a floating point input type, but got {found}; those are "
                 f"{', '.join(map(repr, FLOATING))}"
             )
-        mantissa, least, digits = _FORMATS[found.name]
+        mantissa, least, digits = _FORMATS.get(found.name) or _SMALL[found.name][:3]
         self.bits = 8 * found.itemsize
         self.eps = 2.0**-mantissa
-        self.max = (2 - self.eps) * 2.0 ** (1 - least)
+        self.max = (2 - self.eps) * 2.0 ** (1 - least) if found in FLOATING else _SMALL[found.name][3]
         self.min = -self.max
         self.tiny = self.smallest_normal = 2.0**least
         self.resolution = float(f"1e-{digits}")
@@ -364,6 +364,13 @@ class iinfo:  # noqa: N801 - the name that PyTorch's users write
 
 
 # Bits of the mantissa, the exponent of the smallest normal number, decimal digits.
+_SMALL = {
+    "float8_e4m3fn": (3, -6, 0, 448.0),
+    "float8_e4m3fnuz": (3, -7, 0, 240.0),
+    "float8_e5m2": (2, -14, 0, 57344.0),
+    "float8_e5m2fnuz": (3, -15, 0, 57344.0),
+}
+"""Formats that programs ask about and there are no tensors of: as below, and the largest number."""
 _FORMATS = {
     "float16": (10, -14, 3),
     "bfloat16": (7, -126, 2),

@@ -31,7 +31,8 @@ LEFT_OUT = (
 KEPT = (
     "_custom_ops", "_dynamo", "_dynamo.eval_frame", "_dynamo.utils", "_subclasses", "_subclasses.fake_tensor", "ao",
     "ao.quantization", "distributed._composable", "distributed._composable.fsdp", "distributed._tensor",
-    "distributed.tensor", "distributed.tensor.experimental", "fx.experimental", "fx.experimental.proxy_tensor", "onnx",
+    "distributed.tensor", "distributed.tensor._utils", "distributed.tensor.experimental",
+    "distributed.tensor.placement_types", "fx.experimental", "fx.experimental.proxy_tensor", "onnx",
     "onnx.symbolic_helper", "onnx.symbolic_opset11", "utils._foreach_utils", "utils.tensorboard.writer",
 )  # fmt: skip
 NO_FILES = ("torch._C", "torch.distributed._tensor.experimental", "torch.ops")

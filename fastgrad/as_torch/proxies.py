@@ -11,7 +11,7 @@ from typing import Any
 
 from fastgrad import module_names
 from fastgrad.as_torch import locations
-from fastgrad.as_torch.absent import absent_class
+from fastgrad.as_torch.absent import absent_class, absent_dtype
 from fastgrad.as_torch.versions import VERSION
 from fastgrad.module_names import AbsentNameError
 
@@ -148,6 +148,9 @@ def _inside(path: str, module: str, name: str) -> Any:
         return importlib.import_module(f"{NAME}.{inside}")
     if name in known.classes[path]:
         return _of_parents(path, name) or absent_class(path, name)
+    kind = None if path else absent_dtype(name)
+    if kind is not None:
+        return kind
     raise AbsentNameError(module, name)
 
 

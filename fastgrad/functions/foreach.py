@@ -167,11 +167,13 @@ def _with_factor(name: str, method: str, give: Any) -> Callable[..., Any]:
     return call
 
 
-def _binary(names: Sequence[str], tensor: bool, number: str | None = None) -> Any:
-    """Functions of two operands; `number` is the method for numbers, if it is another one."""
+def _binary(names: Sequence[str], tensor: bool, bound: str | None = None) -> Any:
+    """Functions of two operands; `bound` is the method for numbers, and in place, of those that have no other."""
 
     def make(name: str, method: str, give: Any) -> Callable[..., Any]:
-        with_number = method if number is None else number + "_" * method.endswith("_")
+        in_place = method.endswith("_")
+        with_number = method if bound is None else bound + "_" * in_place
+        with_tensor = with_number if in_place else method
 
         def call(self: Any, other: Any = _NOT_GIVEN, **named: Any) -> Any:
             if method == "pow" and _is_plain(self):  # a number to the power of each
@@ -181,7 +183,7 @@ def _binary(names: Sequence[str], tensor: bool, number: str | None = None) -> An
             tensors = _tensors(name, "self", 1, self)
             others = _operands(name, names[0], 2, tensors, _chosen(name, names, other, named), tensor)
             pairs = zip(tensors, others, strict=True)
-            return give(tensors, (getattr(x, method if is_tensor(y) else with_number)(y) for x, y in pairs))
+            return give(tensors, (getattr(x, with_tensor if is_tensor(y) else with_number)(y) for x, y in pairs))
 
         return call
 
@@ -233,7 +235,7 @@ for _name in ("mul", "div"):
     _offer(_name, _binary(_OTHER, tensor=True))
 _offer("pow", _binary(("exponent",), tensor=False))
 for _name, _bound in (("maximum", "min"), ("clamp_min", "min"), ("minimum", "max"), ("clamp_max", "max")):
-    _offer(_name, _binary(_OTHER, tensor=False, number=f"clamp_{_bound}"))
+    _offer(_name, _binary(_OTHER, tensor=False, bound=f"clamp_{_bound}"))
 for _name in ("addcmul", "addcdiv"):
     _offer(_name, _with_products)
 _offer("lerp", _lerp)

@@ -174,6 +174,10 @@ class Optimizer:
         for name in _HOOKS:
             if name not in self.__dict__:
                 setattr(self, name, OrderedDict())
+        self._patch_step_function()
+
+    def _patch_step_function(self) -> None:
+        """Let the step call the hooks; optimizers call this that do without the initialiser."""
         self._stepping: set[int] = set()
         kind: Any = type(self)
         if not getattr(kind.step, "hooked", False):

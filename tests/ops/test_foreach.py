@@ -80,6 +80,16 @@ for _name in ARITHMETIC:
             tensors(lib), tensors(lib, 0.6)
         ),
     }
+for _name in (*ARITHMETIC, "lerp"):
+    for _form, _operand in (("list", lambda lib: tensors(lib, 0.6)), ("number", lambda lib: 0.5)):
+        more = (lambda lib: (tensors(lib, 0.4),)) if _name == "lerp" else (lambda lib: ())
+        CASES[f"{_name}__{_form}"] = lambda lib, name=_name, more=more, operand=_operand: getattr(
+            lib, f"_foreach_{name}_"
+        )(tensors(lib), *more(lib), operand(lib))
+for _name in ("maximum", "minimum"):
+    CASES[f"{_name}__nan"] = lambda lib, name=_name: getattr(lib, f"_foreach_{name}_")(
+        [lib.tensor([1.0, float("nan"), 2.0])], [lib.tensor([float("nan"), 1.0, 3.0])]
+    )
 for _name in ("addcmul", "addcdiv"):
     for _form, _factors in (
         ("one", lambda lib: 2.0),

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from fastgrad.as_torch.absent import what_pytorch_has
+from fastgrad.as_torch.absent import absent_function
 
 __all__ = ["implicit_replication"]
 
-
-def implicit_replication() -> None:
-    """Refuse: programs import this at their start, and call it for tensors that do not exist here.
-
-    Raises
-    ------
-    NotImplementedError
-        Always.
-    """
-    raise NotImplementedError(
-        what_pytorch_has("torch.distributed.tensor.experimental", "implicit_replication")
-    )
+implicit_replication = absent_function("torch.distributed.tensor.experimental", "implicit_replication")
