@@ -968,7 +968,7 @@ def logcumsumexp(input: _Tensor, dim: _int) -> _Tensor:
 def logcumsumexp(input: _Tensor, axis: _int) -> _Tensor:
     r"""``log(exp(input).cumsum(dim))`` without overflow."""
 def logdet(input: _Tensor) -> _Tensor:
-    r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
+    r"""The logarithms of determinants: NaN where these are real and negative. See `slogdet`."""
 def logical_and(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether neither element is zero."""
 def logical_not(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:

@@ -30,7 +30,7 @@ from fastgrad.tensor.size import Size as _Size
 
 from fastgrad.functions.matrices import LinAlgError as LinAlgError
 def cholesky(A: _Tensor, *, upper: _bool = False) -> _Tensor:
-    r"""The lower triangle L of symmetric positive definite matrices ``A = L L'``."""
+    r"""The lower triangle L of symmetric or Hermitian positive definite matrices ``A = L L'``."""
 def cholesky_ex(A: _Tensor, *, upper: _bool = False, check_errors: _bool = False) -> _CholeskyEx:
     r"""The Cholesky decomposition, with what LAPACK says of each matrix instead of an exception. See `cholesky`."""
 def cond(A: _Tensor, p: _int | _float | _complex | _str | None = None) -> _Tensor:
@@ -48,11 +48,11 @@ def diagonal(A: _Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) 
 def eig(A: _Tensor) -> _EigenDecomposition:
     r"""Eigenvalues and eigenvectors of square matrices."""
 def eigh(A: _Tensor, UPLO: _str = 'L') -> _Eigenpairs:
-    r"""Eigenvalues and eigenvectors of symmetric matrices."""
+    r"""Eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
 def eigvals(A: _Tensor) -> _Tensor:
     r"""Eigenvalues of square matrices, complex and in no particular order. See `eig`."""
 def eigvalsh(A: _Tensor, UPLO: _str = 'L') -> _Tensor:
-    r"""Eigenvalues of symmetric matrices in ascending order. See `eigh`."""
+    r"""Eigenvalues of symmetric or Hermitian matrices in ascending order. See `eigh`."""
 def householder_product(A: _Tensor, tau: _Tensor) -> _Tensor:
     r"""The first columns of a product of Householder reflectors ``I - tau[k] v[k] v[k]'``."""
 def inv(A: _Tensor) -> _Tensor:
@@ -64,7 +64,7 @@ def ldl_factor(A: _Tensor, *, hermitian: _bool = False) -> _LDLFactors:
 def ldl_factor_ex(A: _Tensor, *, hermitian: _bool = False, check_errors: _bool = False) -> _LDLFactorsEx:
     r"""The LDL decomposition in one matrix, with what LAPACK says of each matrix. See `ldl_factor`."""
 def ldl_solve(LD: _Tensor, pivots: _Tensor, B: _Tensor, *, hermitian: _bool = False) -> _Tensor:
-    r"""The solution X of ``A X = B`` by the factors of a symmetric matrix A."""
+    r"""The solution X of ``A X = B`` by the factors of a symmetric or Hermitian matrix A."""
 def lstsq(A: _Tensor, B: _Tensor, rcond: _int | _float | _complex | None = None, *, driver: _str | None = None) -> _LeastSquares:
     r"""The X for which ``A X - B`` has the least norm, of several the one of least norm."""
 def lu(A: _Tensor, *, pivot: _bool = True) -> _PLU:

@@ -6,18 +6,20 @@ from typing import Any
 
 from fastgrad import dtypes
 from fastgrad.functions.arguments import as_flag, need_tensor
+from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.index import where
-from fastgrad.functions.matrices import eyes, need_square, raise_for, turned
+from fastgrad.functions.matrices import adjoint, eyes, need_square, raise_for
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.functions.systems import triangular
+from fastgrad.native.contracts.element_types import COMPLEX, WIDE
 
 
 def _need_factor(name: str, factor: Any, position: int) -> Any:
     """The factor, if it is of a dtype that there are factors of."""
-    if need_tensor(name, factor, "L", position).dtype not in (dtypes.float32, dtypes.float64):
+    if need_tensor(name, factor, "L", position).dtype.code not in (*WIDE, *COMPLEX):
         raise NotImplementedError(
-            f"{name}(): not implemented for '{factor.dtype.type_name}', only for float32 and float64"
+            f"{name}(): not implemented for '{factor.dtype.type_name}', only for float32, float64 and complex numbers"
         )
     return factor
 
@@ -49,8 +51,14 @@ def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:  # noqa: N80
     name = "cholesky_solve"
     which = bool(as_flag(name, "upper", upper))
     need_tensor(name, input)
-    half = triangular(name, need_square(name, _need_factor(name, L, 2), "L", 2), input, which, False, which)
-    return triangular(name, L, half, which, False, not which)
+    need_square(name, _need_factor(name, L, 2), "L", 2)
+    first, second = (_by_adjoint, triangular) if which else (triangular, _by_adjoint)
+    return second(name, L, first(name, L, input, which, False), which, False)
+
+
+def _by_adjoint(name: str, factor: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """The solution of ``factor' X = b`` by a triangle of the factor."""
+    return conj(triangular(name, factor, conj(b), upper, unit, True))
 
 
 @public()
@@ -79,5 +87,5 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:  # noqa: N803 - PyTorc
         raise_for(
             name, first, lambda k: f"The diagonal element {k} is zero, the inversion could not be completed."
         )
-    half = triangular(name, L, eyes(L, n, n), which, False, which)
-    return turned(half) @ half
+    half = (_by_adjoint if which else triangular)(name, L, eyes(L, n, n), which, False)
+    return adjoint(half) @ half

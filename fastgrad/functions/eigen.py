@@ -9,10 +9,9 @@ import numpy as np
 from fastgrad import dtypes
 from fastgrad.autograd.function import Function
 from fastgrad.functions.arguments import need_tensor
-from fastgrad.functions.complex_numbers import complex as complex_of
+from fastgrad.functions.complex_spectra import need_no_phase
 from fastgrad.functions.matrices import LinAlgError, need_equal_sides, need_rows
 from fastgrad.functions.outs import taking_out
-from fastgrad.functions.shape import cat
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.functions.systems import solve
 
@@ -22,8 +21,6 @@ _RESULTS = {
     dtypes.complex64: np.complex64,
     dtypes.complex128: np.complex128,
 }
-_LARGEST_TURN = 1e-2
-"""By how much a loss may depend on the phases of eigenvectors, relative to its gradient: as much as in PyTorch."""
 
 
 class EigenDecomposition(NamedTuple):
@@ -31,14 +28,6 @@ class EigenDecomposition(NamedTuple):
 
     eigenvalues: Any
     eigenvectors: Any
-
-
-def _solved(a: Any, b: Any) -> Any:
-    """The solution of complex systems, as those of real parts and imaginary parts together."""
-    real = cat([cat([a.real, -a.imag], -1), cat([a.imag, a.real], -1)], -2)
-    parts = solve(real, cat([b.real, b.imag], -2))
-    n = a.shape[-1]
-    return complex_of(parts[..., :n, :].contiguous(), parts[..., n:, :].contiguous())
 
 
 class LinalgEig(Function):
@@ -68,27 +57,17 @@ class LinalgEig(Function):
         else:
             slopes = adjoint @ g_vectors
             lengths = slopes.diagonal(dim1=-2, dim2=-1)
-            _need_no_phase(lengths)
+            need_no_phase("linalg_eig", lengths)
             moved = slopes - (adjoint @ vectors) * lengths.real.unsqueeze(-2)
             apart = values.unsqueeze(-2) - values.unsqueeze(-1)
             same = moved.new_ones(values.shape[-1]).diag_embed()  # a value and itself
             inner = moved / (apart.conj() + same) * (1 - same) + diagonal
-        found = _solved(adjoint, inner @ adjoint)
+        found = solve(adjoint, inner @ adjoint)
         return found.real if ctx.is_real else found
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, a: Any) -> Any:  # noqa: D102
         return LinalgEig.apply(a.movedim(in_dims[0], 0)), (0, 0)
-
-
-def _need_no_phase(lengths: Any) -> None:
-    """Refuse a loss that depends on how eigenvectors are turned in the complex plane."""
-    turns = lengths.detach().imag.abs()
-    if bool((turns > _LARGEST_TURN * (1 + lengths.detach().abs())).any()):
-        raise RuntimeError(
-            "linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by "
-            "e^{i phi}. The specified loss function depends on this quantity, so it is ill-defined."
-        )
 
 
 def _need_square(name: str, x: Any) -> Any:

@@ -1,16 +1,19 @@
-"""Decompositions of matrices: Cholesky, LU, LDL, eigenvalues of symmetric matrices, singular values."""
+"""Decompositions of matrices: Cholesky, LU, LDL, eigenvalues of Hermitian matrices, singular values."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
+from fastgrad.functions.complex_numbers import is_complex_tensor
+from fastgrad.functions.complex_spectra import LinalgEigh, LinalgSvd
 from fastgrad.functions.matrices import (
     eyes,
     need_matrices,
     need_square,
     not_converged,
     raise_for,
+    shape_of,
     sizes_of,
     turned,
 )
@@ -94,7 +97,8 @@ def cholesky_of(name: str, A: Any, upper: bool) -> CholeskyEx:  # noqa: N803 - P
     """The triangle, and what LAPACK says."""
     need_square(name, A)
     batch, n, _ = sizes_of(A)
-    triangle, info = systems.cholesky.all_of((turned(A) if upper else A,), batch, n)
+    op = systems.cholesky_complex if is_complex_tensor(A) else systems.cholesky
+    triangle, info = op.all_of((turned(A) if upper else A,), batch, n)
     return CholeskyEx(turned(triangle) if upper else triangle, info)
 
 
@@ -121,19 +125,20 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
 
 @taking_out
 def cholesky(A: Any, *, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's name
-    """The lower triangle L of symmetric positive definite matrices ``A = L L'``.
+    """The lower triangle L of symmetric or Hermitian positive definite matrices ``A = L L'``.
 
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64. Its lower triangle is read, or with `upper` its upper one.
+        Of shape (..., n, n), of float32, float64 or complex numbers. Its lower triangle is read, or
+        with `upper` its upper one.
     upper : bool
         Return the upper triangle U of ``A = U' U``.
 
     Returns
     -------
     Tensor
-        Its gradient is symmetric.
+        Its gradient is symmetric, or Hermitian.
 
     Raises
     ------
@@ -153,11 +158,6 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's n
 
 
 # --- LU ------------------------------------------------------------------------------------------------------------
-
-
-def shape_of(m: int, n: int) -> str:
-    """How matrices are shaped, by which their derivatives differ."""
-    return "square" if m == n else "wide" if m < n else "tall"
 
 
 def factored(name: str, A: Any, pivot: Any) -> LUFactorsEx:  # noqa: N803 - PyTorch's name
@@ -190,7 +190,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LUFactors:  # noqa: N803 - PyTor
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     pivot : bool
         Has to be True.
 
@@ -230,7 +230,7 @@ def lu(A: Any, *, pivot: bool = True) -> PLU:  # noqa: N803 - PyTorch's name
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     pivot : bool
         Has to be True.
 
@@ -303,8 +303,8 @@ def need_pivots(name: str, LU: Any, pivots: Any, argument: str = "LU") -> None: 
 
 def _ldl(name: str, A: Any, hermitian: Any) -> LDLFactorsEx:  # noqa: N803 - PyTorch's name
     batch, n, _ = sizes_of(need_square(name, A))
-    as_flag(name, "hermitian", hermitian)
-    return LDLFactorsEx(*systems.ldl.all_of((A,), batch, n))
+    adjoint = int(bool(as_flag(name, "hermitian", hermitian)))
+    return LDLFactorsEx(*systems.ldl.all_of((A,), batch, n, adjoint))
 
 
 @taking_out
@@ -328,9 +328,9 @@ def ldl_factor(A: Any, *, hermitian: bool = False) -> LDLFactors:  # noqa: N803 
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64; its lower triangle is read.
+        Of shape (..., n, n), of float32, float64 or complex numbers; its lower triangle is read.
     hermitian : bool
-        The same for real matrices.
+        Of Hermitian matrices ``A = P L D L^H P'``; the same for real ones.
 
     Returns
     -------
@@ -369,25 +369,27 @@ def _lower(name: str, UPLO: Any) -> int:  # noqa: N803 - PyTorch's name
 
 @taking_out
 def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
-    """Eigenvalues and eigenvectors of symmetric matrices.
+    """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
 
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
     UPLO : str
         Which triangle is read: "L" the lower, "U" the upper one.
 
     Returns
     -------
     (eigenvalues, eigenvectors)
-        Eigenvalues in ascending order; eigenvectors of length 1 as columns, determined up to signs. Gradients are
-        those of functions that do not depend on the choice.
+        Eigenvalues in ascending order, which are real; eigenvectors of length 1 as columns, determined up to signs, or
+        to phases. Gradients are those of functions that do not depend on the choice.
 
     Raises
     ------
     LinAlgError
         If the method does not converge.
+    RuntimeError
+        In backward, if the loss depends on the phase of a complex eigenvector.
 
     Examples
     --------
@@ -395,19 +397,26 @@ def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
     >>> fg.linalg.eigh(fg.tensor([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
     tensor([1., 3.])
     """
-    batch, n, _ = sizes_of(need_square("linalg.eigh", A))
-    values, vectors, info = spectra.eigh.all_of((A,), batch, n, _lower("linalg.eigh", UPLO))
-    raise_for("linalg.eigh", info, not_converged)
+    name = "linalg.eigh"
+    batch, n, _ = sizes_of(need_square(name, A))
+    lower = _lower(name, UPLO)
+    if is_complex_tensor(A):
+        return Eigenpairs(*LinalgEigh.apply(A, lower, name))
+    values, vectors, info = spectra.eigh.all_of((A,), batch, n, lower)
+    raise_for(name, info, not_converged)
     return Eigenpairs(values, vectors)
 
 
 @taking_out
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:  # noqa: N803 - PyTorch's names
-    """Eigenvalues of symmetric matrices in ascending order. See `eigh`."""
+    """Eigenvalues of symmetric or Hermitian matrices in ascending order. See `eigh`."""
     name = "linalg.eigvalsh"
     batch, n, _ = sizes_of(need_square(name, A))
+    lower = _lower(name, UPLO)
+    if records(A) and is_complex_tensor(A):
+        return LinalgEigh.apply(A, lower, name)[0]
     op = spectra.eigh if records(A) else spectra.eigvalsh
-    found = op.all_of((A,), batch, n, _lower(name, UPLO))
+    found = op.all_of((A,), batch, n, lower)
     raise_for(name, found[-1], not_converged)
     return found[0]
 
@@ -415,6 +424,8 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:  # noqa: N803 - PyTorch's names
 def svd_of(name: str, A: Any, full: bool) -> SVD:  # noqa: N803 - PyTorch's name
     """The singular value decomposition, with all singular vectors or those of a singular value."""
     batch, m, n = sizes_of(need_matrices(name, A))
+    if is_complex_tensor(A):
+        return SVD(*LinalgSvd.apply(A, full, name))
     k, shape = min(m, n), shape_of(m, n)
     op = spectra.SVD[shape, full and shape != "square"]
     u, s, vh, info = op.all_of((A,), batch, m, n, k, m if full else k, n if full else k)
@@ -436,7 +447,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> SVD:  # no
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     full_matrices : bool
         Return all of the singular vectors, so that U and Vh are square; otherwise as many as there are singular values.
     driver : None
@@ -445,13 +456,15 @@ def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> SVD:  # no
     Returns
     -------
     (U, S, Vh)
-        Singular values in descending order. Gradients are those of functions that do not depend on the signs of the
-        vectors, nor on those without a singular value.
+        Singular values in descending order. Gradients are those of functions that do not depend on the signs or phases
+        of the vectors, nor on those without a singular value.
 
     Raises
     ------
     LinAlgError
         If the method does not converge.
+    RuntimeError
+        In backward, if the loss depends on the phase of complex vectors.
 
     Examples
     --------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_flag, as_float, is_tensor, need_tensor, need_type
+from fastgrad.functions.complex_numbers import is_complex_tensor, real
 from fastgrad.functions.creation import empty
 from fastgrad.functions.matrices import (
     broadcast,
@@ -14,6 +15,7 @@ from fastgrad.functions.matrices import (
     need_square,
     not_converged,
     raise_for,
+    real_dtype,
     room_on,
     sizes_of,
 )
@@ -45,25 +47,32 @@ def tolerances(name: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:  # n
     if rtol is None:
         rounding = max(A.shape[-2:]) * _epsilon(A)
         if is_tensor(atol):
-            rtol = A.new_full(atol.shape, rounding).masked_fill(atol > 0, 0.0)
+            rtol = _full(A, atol.shape, rounding).masked_fill(atol > 0, 0.0)
         else:
             rtol = 0.0 if atol is not None and as_float(name, "atol", atol) > 0 else rounding
     return _each(name, A, "atol", 0.0 if atol is None else atol), _each(name, A, "rtol", rtol)
 
 
+def _full(like: Any, sizes: Any, value: float) -> Any:
+    """Numbers of the dtype of the parts of a tensor."""
+    return like.new_full(sizes, value, dtype=real_dtype(like))
+
+
 def _each(name: str, A: Any, argument: str, value: Any) -> Any:  # noqa: N803 - PyTorch's name
     """A tolerance as a tensor with a number for each matrix."""
-    tensor = value if is_tensor(value) else A.new_full((), as_float(name, argument, value))
+    tensor = value if is_tensor(value) else _full(A, (), as_float(name, argument, value))
     sizes = tuple(A.shape[:-2])
     if broadcast_sizes(name, tuple(tensor.shape), sizes) != sizes:
         raise RuntimeError(
             f"{name}(): expected {argument} to broadcast to the batch sizes {list(sizes)}, but got {list(tensor.shape)}"
         )
-    return tensor.detach().to(A.dtype).expand(sizes)
+    if is_complex_tensor(tensor):
+        raise RuntimeError(f"{name}(): {argument} tensor of complex type is not supported.")
+    return tensor.detach().to(real_dtype(A)).expand(sizes)
 
 
 def _epsilon(x: Any) -> float:
-    return 2.0**-23 if x.dtype.itemsize == 4 else 2.0**-52
+    return 2.0**-23 if real_dtype(x).itemsize == 4 else 2.0**-52
 
 
 @taking_out
@@ -80,11 +89,11 @@ def pinv(
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     rcond : number or Tensor, optional
         The same as `rtol`.
     hermitian : bool
-        The matrices are symmetric: their lower triangle is read.
+        The matrices are symmetric, or Hermitian: their lower triangle is read.
     atol, rtol : number or Tensor, optional
         Singular values up to the larger one of `atol` and `rtol` times the largest count as zero. `rtol` is
         ``max(m, n) * eps`` if not given, and 0 if `atol` is positive.
@@ -108,7 +117,8 @@ def pinv(
     (need_square if symmetric else need_matrices)(name, A)
     batch, m, n = sizes_of(A)
     absolute, relative = tolerances(name, A, atol, rcond if rtol is None else rtol)
-    out, info, _ = spectra.pinv.all_of(
+    op = spectra.pinv_complex if is_complex_tensor(A) else spectra.pinv
+    out, info, _ = op.all_of(
         (A, absolute, relative), batch, m, n, symmetric, room_on(A, room_of_singular_vectors(m, n))
     )
     raise_for(name, info, not_converged)
@@ -130,7 +140,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     B : Tensor
         Of shape (..., m, k), or (..., m) for vectors.
     rcond : number, optional
@@ -175,7 +185,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     batch, m, n = sizes_of(a)
     least = min(m, n) if method in ("gelsd", "gelss") else 0
     smallest = max(m, n) * _epsilon(A) if rcond is None else as_float(name, "rcond", rcond)
-    x, rank, values, info, _ = spectra.lstsq.all_of(
+    op = spectra.lstsq_complex if is_complex_tensor(a) else spectra.lstsq
+    x, rank, values, info, _ = op.all_of(
         (a, b),
         batch,
         m,
@@ -187,13 +198,17 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
         room_on(a, room_of_least_squares(m, n, b.shape[-1])),
     )
     raise_for(name, info, _no_solution)
-    none = empty(0, dtype=A.dtype, device=A.device)
+    none = empty(0, dtype=real_dtype(A), device=A.device)
     full = m > n and method != "gelsy" and (method == "gels" or bool((rank == n).all()))
-    left = ((a @ x - b) ** 2).sum(-2) if full else x.reshape(-1)[:0]
+    left = _squares(a @ x - b).sum(-2) if full else real(x.reshape(-1)[:0])
     return LeastSquares(
         x.squeeze(-1) if vector else x, left, empty(0, dtype=rank.dtype) if method == "gels" else rank,
-        values if least else none,
+        values if method in ("gelsd", "gelss") else none,
     )  # fmt: skip
+
+
+def _squares(x: Any) -> Any:
+    return x.abs() ** 2 if is_complex_tensor(x) else x**2
 
 
 def _no_solution(code: int) -> str:

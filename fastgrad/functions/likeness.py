@@ -19,10 +19,13 @@ from fastgrad.functions.memory_format import as_format
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
+from fastgrad.native.contracts.element_types import COMPLEX
 from fastgrad.native.contracts.flags import CONTIGUOUS
 from fastgrad.native.contracts.formats import PRESERVE_FORMAT
 from fastgrad.native.contracts.frames.filling import NORMAL, UNIFORM
 from fastgrad.native.contracts.records import TENSOR
+from fastgrad.native.host.tables import BY_NAME
+from fastgrad.ops.call import invoke
 from fastgrad.random import fill, fill_integers
 
 _DTYPE, _DEVICE, _FLAGS = (TENSOR.fields[name][0] for name in ("dtype", "device", "flags"))
@@ -65,8 +68,12 @@ def _standard_like(
         where = rt.field(input, _DEVICE) if device is None else device_code(device)
         out = standard(name, which, code, rt.sizes(input), where)
     else:
-        out = need_floating(name, _alike(name, input, dtype, device, memory_format))
-        out = fill(which, out, None)
+        out = _alike(name, input, dtype, device, memory_format)
+        if rt.field(out, _DTYPE) in COMPLEX:  # each part of a normal number has half of the variance
+            fill(which, invoke(BY_NAME["view_as_real"], (out,)), None)
+            out = out.mul_(0.5**0.5) if which == NORMAL else out
+        else:
+            out = fill(which, need_floating(name, out), None)
     return finish(out, requires_grad)
 
 

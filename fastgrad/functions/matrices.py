@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fastgrad import random
+from fastgrad import dtypes, random
 from fastgrad.functions.arguments import need_tensor
+from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.creation import eye
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.plans import unplanned
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import HALVES, WIDE
+from fastgrad.native.contracts.element_types import COMPLEX, HALVES, WIDE, real_of
 from fastgrad.native.contracts.records import TENSOR
 
 _DTYPE = TENSOR.fields["dtype"][0]
@@ -41,10 +42,20 @@ def sizes_of(x: Any) -> Sizes:
     return Sizes(math.prod(shape[:-2]), shape[-2], shape[-1])
 
 
+def real_dtype(x: Any) -> Any:
+    """The dtype of the parts of a tensor's elements."""
+    return dtypes.ALL[real_of(rt.field(x, _DTYPE))]
+
+
+def shape_of(m: int, n: int) -> str:
+    """How matrices are shaped, by which their derivatives differ."""
+    return "square" if m == n else "wide" if m < n else "tall"
+
+
 def need_floats(name: str, x: Any, argument: str = "A", position: int = 1) -> Any:
-    """A tensor of float32 or float64; RuntimeError otherwise."""
+    """A tensor of float32, float64 or complex numbers; RuntimeError otherwise."""
     code = rt.field(need_tensor(name, x, argument, position), _DTYPE)
-    if code in WIDE:
+    if code in WIDE or code in COMPLEX:
         return x
     if code in HALVES:
         raise RuntimeError(
@@ -121,6 +132,11 @@ def broadcast(name: str, *matrices: Any) -> tuple[Any, ...]:
 def turned(x: Any) -> Any:
     """The transposed matrices, as a view."""
     return x.transpose(-2, -1)
+
+
+def adjoint(x: Any) -> Any:
+    """The transposed matrices of conjugates; of real matrices the transposed ones, as a view."""
+    return conj(turned(x))
 
 
 def eyes(like: Any, rows: int, columns: int) -> Any:

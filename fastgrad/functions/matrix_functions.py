@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from fastgrad import dtypes
 from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.creation import eye
@@ -12,9 +13,11 @@ from fastgrad.functions.factors import eigvalsh, singular_values, svd_of
 from fastgrad.functions.least_squares import tolerances
 from fastgrad.functions.likeness import randn_like
 from fastgrad.functions.matrices import (
+    adjoint,
     need_floats,
     need_matrices,
     need_square,
+    real_dtype,
     room_on,
     sizes_of,
     turned,
@@ -48,7 +51,7 @@ def matrix_norm(
     Parameters
     ----------
     A : Tensor
-        Of float32 or float64.
+        Of float32, float64 or complex numbers.
     ord : number or str
         "fro": the square root of the sum of squares; "nuc": the sum of the singular values; 2 and -2: the largest and
         the smallest one; 1 and -1: the largest and the smallest sum of a column's absolute values; inf and -inf: of a
@@ -161,7 +164,7 @@ def cond(A: Any, p: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64; square where `p` is not 2 or -2.
+        Of shape (..., m, n), of float32, float64 or complex numbers; square where `p` is not 2 or -2.
     p : number or str, optional
         As `matrix_norm` takes it; 2 if not given.
 
@@ -180,14 +183,14 @@ def cond(A: Any, p: Any = None) -> Any:  # noqa: N803 - PyTorch's name
     need_matrices(name, A)
     if p is None or (not isinstance(p, str) and abs(p) == 2):
         if A.numel() == 0:
-            return A.new_zeros(A.shape[:-2])
+            return A.new_zeros(A.shape[:-2], dtype=real_dtype(A))
         s = singular_values(name, A)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     if p not in ("fro", "nuc") if isinstance(p, str) else isinstance(p, bool) or p not in _ORDERS:
         raise RuntimeError(f"{name}(): got an invalid norm type: {p}")
     need_square(name, A)
     if A.numel() == 0:
-        return A.new_zeros(A.shape[:-2])
+        return A.new_zeros(A.shape[:-2], dtype=real_dtype(A))
     found, info = inverse_of(name, A)
     singular = info != 0
     found = found.masked_fill(singular[..., None, None], 0.0)
@@ -211,11 +214,11 @@ def matrix_rank(
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     tol : number or Tensor, optional
         The same as `atol`, with ``rtol=0``.
     hermitian : bool
-        The matrices are symmetric: their lower triangle is read.
+        The matrices are symmetric, or Hermitian: their lower triangle is read.
     atol, rtol : number or Tensor, optional
         As `pinv` takes them.
 
@@ -239,7 +242,7 @@ def matrix_rank(
         atol, rtol = tol, 0.0
     absolute, relative = tolerances(name, x, atol, rtol)
     if x.numel() == 0:
-        return x.new_zeros(x.shape[:-2]).long()
+        return x.new_zeros(x.shape[:-2], dtype=dtypes.int64)
     s = eigvalsh(x).abs() if symmetric else singular_values(name, x)
     bound = absolute.maximum(relative * s.amax(-1))
     return (s > bound.unsqueeze(-1)).sum(-1)
@@ -255,7 +258,7 @@ def matrix_exp(input: Any) -> Any:
     Parameters
     ----------
     input : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
 
     Returns
     -------
@@ -326,7 +329,7 @@ def _basis(A: Any, q: int, niter: int) -> Any:  # noqa: N803 - PyTorch's name
     """
     Q = qr(A @ turned(randn_like(A[..., :q, :]))).Q  # noqa: N806
     for _ in range(niter):
-        Q = qr(A @ qr(turned(A) @ Q).Q).Q  # noqa: N806
+        Q = qr(A @ qr(adjoint(A) @ Q).Q).Q  # noqa: N806
     return Q
 
 
@@ -337,7 +340,7 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> LowRank:  
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     q : int
         How many; a few more than the rank.
     niter : int
@@ -368,10 +371,10 @@ def svd_lowrank(A: Any, q: int = 6, niter: int = 2, M: Any = None) -> LowRank:  
         )
     if niter < 0:
         raise ValueError(f"{name}(): niter(={niter}) must be non-negative integer")
-    tall = A if m >= n else turned(A)  # the smaller side is what is sampled
+    tall = A if m >= n else adjoint(A)  # the smaller side is what is sampled
     Q = _basis(tall, q, niter)  # noqa: N806
-    u, s, vh = svd_of(name, turned(Q) @ tall, False)
-    left, right = Q @ u, turned(vh)
+    u, s, vh = svd_of(name, adjoint(Q) @ tall, False)
+    left, right = Q @ u, adjoint(vh)
     return LowRank(left, s, right) if m >= n else LowRank(right, s, left)
 
 
@@ -382,7 +385,7 @@ def pca_lowrank(A: Any, q: Any = None, center: bool = True, niter: int = 2) -> L
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     q : int, optional
         How many; the least of 6, m and n if not given.
     center : bool

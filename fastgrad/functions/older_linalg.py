@@ -20,7 +20,7 @@ from fastgrad.functions.factors import (
     svd_of,
     triangles,
 )
-from fastgrad.functions.matrices import need_matrices, raise_for, turned
+from fastgrad.functions.matrices import adjoint, need_matrices, raise_for
 from fastgrad.functions.matrix_functions import matrix_norm_of
 from fastgrad.functions.orthogonal import QR, householder
 from fastgrad.functions.orthogonal import qr as qr_of
@@ -66,7 +66,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     Parameters
     ----------
     input : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     some : bool
         Return as many singular vectors as there are singular values, otherwise all.
     compute_uv : bool
@@ -79,7 +79,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     few = bool(as_flag("svd", "some", some))
     if as_flag("svd", "compute_uv", compute_uv):
         u, s, vh = svd_of("svd", input, not few)
-        return SVD(u, s, turned(vh))
+        return SVD(u, s, adjoint(vh))
     s = singular_values("svd", input)
     m, n = input.shape[-2:]
     return SVD(_zeros(input, m), s, _zeros(input, n))

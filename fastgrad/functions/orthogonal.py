@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
+from fastgrad.functions.complex_numbers import conj, is_complex_tensor
 from fastgrad.functions.creation import empty
-from fastgrad.functions.matrices import eyes, need_alike, need_matrices, sizes_of, turned
+from fastgrad.functions.matrices import adjoint, eyes, need_alike, need_matrices, sizes_of
 from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.functions.unaffected import unaffected
@@ -34,7 +35,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
     Parameters
     ----------
     A : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
     mode : str
         "reduced": Q has k columns and R k rows, where k is the smaller one of m and n. "complete": Q is square. "r":
         without Q.
@@ -62,7 +63,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
         raise RuntimeError(
             f"{name}(): received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
-    op = reflectors.qr_partial if columns != k else reflectors.qr_wide if m < n else reflectors.qr
+    op = reflectors.qr_partial if columns != k else reflectors.QR[m < n, is_complex_tensor(A)]
     q, r, *_ = op.all_of((A,), batch, m, n, k, abs(m - n), columns, rows)
     return QR(empty(0, dtype=A.dtype, device=A.device) if mode == "r" else q, r)
 
@@ -74,7 +75,7 @@ def geqrf(input: Any) -> Reflectors:
     Parameters
     ----------
     input : Tensor
-        Of shape (..., m, n), of float32 or float64.
+        Of shape (..., m, n), of float32, float64 or complex numbers.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def _reflect(columns: Any, tau: Any, c: Any, left: bool, first_on_top: bool) -> 
     vectors = columns[..., :k].tril(-1) + eyes(columns, m, k)
     for i in range(k) if first_on_top else reversed(range(k)):
         v, factor = vectors[..., i : i + 1], tau[..., i, None, None]
-        c = c - factor * (v @ (turned(v) @ c) if left else (c @ v) @ turned(v))
+        c = c - factor * (v @ (adjoint(v) @ c) if left else (c @ v) @ adjoint(v))
     return c
 
 
@@ -169,7 +170,7 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     left : bool
         Whether Q, which has m rows then, stands on the left; otherwise it has n.
     transpose : bool
-        Multiply with Q transposed.
+        Multiply with Q transposed, and conjugate.
 
     Returns
     -------
@@ -190,7 +191,8 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
         )
     if records(input, tau, other):
         if input.numel() and tau.numel():
-            return _reflect(input, tau, other, on_left, on_left == transposed)
+            factors = conj(tau) if transposed else tau
+            return _reflect(input, factors, other, on_left, on_left == transposed)
         return unaffected(other, input, tau)
     return reflectors.reflected.all_of(
         (input, tau, other), batch, m, n, order, width, tau.shape[-1], int(on_left), int(transposed)

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_flag, as_index, as_sizes, need_tensor
+from fastgrad.functions.complex_numbers import conj, is_complex_tensor
 from fastgrad.functions.factors import interchanged, need_pivots
 from fastgrad.functions.matrices import (
     broadcast,
@@ -111,7 +112,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:  # noqa: N803 - PyTorch'
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
     B : Tensor
         Of shape (..., n, k), or (..., n) for vectors; batches broadcast.
     left : bool
@@ -166,7 +167,7 @@ def inv(A: Any) -> Any:  # noqa: N803 - PyTorch's name
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
 
     Returns
     -------
@@ -219,7 +220,7 @@ def det(input: Any) -> Any:
     Parameters
     ----------
     input : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
 
     Returns
     -------
@@ -244,12 +245,13 @@ def slogdet(input: Any) -> SignAndLogarithm:
     Parameters
     ----------
     input : Tensor
-        Of shape (..., n, n), of float32 or float64.
+        Of shape (..., n, n), of float32, float64 or complex numbers.
 
     Returns
     -------
     (sign, logabsdet)
-        For a singular matrix 0 and -inf.
+        For a singular matrix 0 and -inf. The sign of a complex determinant is what is left of it with the absolute
+        value 1.
 
     Examples
     --------
@@ -258,14 +260,17 @@ def slogdet(input: Any) -> SignAndLogarithm:
     tensor(-1.)
     """
     batch, n, _ = sizes_of(need_square("linalg.slogdet", input))
-    sign, logarithm, _ = systems.slogdet.all_of((input,), batch, n)
+    op = systems.slogdet_complex if is_complex_tensor(input) else systems.slogdet
+    sign, logarithm, _ = op.all_of((input,), batch, n)
     return SignAndLogarithm(sign, logarithm)
 
 
 @public()
 def logdet(input: Any) -> Any:
-    """The logarithms of determinants: NaN where these are negative. See `slogdet`."""
+    """The logarithms of determinants: NaN where these are real and negative. See `slogdet`."""
     sign, logarithm = slogdet(input)
+    if is_complex_tensor(sign):
+        return sign.log() + logarithm
     return logarithm.masked_fill(sign == -1, math.nan)
 
 
@@ -298,7 +303,8 @@ def solve_triangular(
     Parameters
     ----------
     A : Tensor
-        Of shape (..., n, n), of float32 or float64; what stands on the other side of its diagonal is not read.
+        Of shape (..., n, n), of float32, float64 or complex numbers; what stands on the other side of
+        its diagonal is not read.
     B : Tensor
         Of shape (..., n, k), or (..., k, n); batches broadcast.
     upper : bool
@@ -348,7 +354,7 @@ def lu_solve(
         Of shape (..., n, k), or (..., k, n); batches broadcast.
     left : bool
     adjoint : bool
-        Solve for A transposed.
+        Solve for A transposed, and conjugate.
 
     Returns
     -------
@@ -376,6 +382,8 @@ def solved_by_factors(name: str, LU: Any, pivots: Any, B: Any, left: Any, adjoin
         pivots = pivots.expand(*lu.shape[:-2], pivots.shape[-1])
     if not on_left:  # the transposed system has the transposed matrix
         x, transposed = turned(x), not transposed
+    conjugate = bool(adjoint) and is_complex_tensor(x)
+    x = conj(x) if conjugate else x
     batch, n, k = sizes_of(x)
     if transposed:
         x = _triangular_op(False, True, True, lu, _triangular_op(True, False, True, lu, x))
@@ -383,12 +391,13 @@ def solved_by_factors(name: str, LU: Any, pivots: Any, B: Any, left: Any, adjoin
     else:
         x = interchanged(name, x, pivots, batch, n, k, False)
         x = _triangular_op(True, False, False, lu, _triangular_op(False, True, False, lu, x))
+    x = conj(x) if conjugate else x
     return x if on_left else turned(x)
 
 
 @taking_out
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:  # noqa: N803 - PyTorch's names
-    """The solution X of ``A X = B`` by the factors of a symmetric matrix A.
+    """The solution X of ``A X = B`` by the factors of a symmetric or Hermitian matrix A.
 
     Parameters
     ----------
@@ -397,7 +406,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any: 
     B : Tensor
         Of shape (..., n, k); batches broadcast.
     hermitian : bool
-        The same for real matrices.
+        As for `ldl_factor`.
 
     Returns
     -------
@@ -412,7 +421,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any: 
             [2.]])
     """
     name = "linalg.ldl_solve"
-    as_flag(name, "hermitian", hermitian)
+    adjoint = bool(as_flag(name, "hermitian", hermitian))
     need_alike(name, need_square(name, LD, "LD"), need_matrices(name, B, "B", 3), "LD")
     need_pivots(name, LD, pivots, "LD")
     _need_sides(name, LD, B, True, "LD")
@@ -421,7 +430,8 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any: 
         pivots = pivots.expand(*factors.shape[:-2], pivots.shape[-1])
     batch, n, k = sizes_of(b)
     try:
-        return systems.ldl_solve.all_of((factors, pivots, b), batch, n, k)
+        op = systems.ldl_solve_hermitian if adjoint else systems.ldl_solve
+        return op.all_of((factors, pivots, b), batch, n, k, int(adjoint))
     except IndexError as error:
         raise RuntimeError(
             f"{name}(): pivots are none of an LDL decomposition; pass the result of ldl_factor"

@@ -59,6 +59,8 @@ class Kernel:
         For which dtypes there is such a kernel.
     gpu_dtypes : tuple of int
         For which there is one on GPUs besides.
+    cpu_dtypes : tuple of int
+        For which there is one on the CPU besides, but none on GPUs.
     forms : tuple of int
         Layout classes in which it is launched.
     hint : str, optional
@@ -81,6 +83,7 @@ class Kernel:
         elements: dict[str, int] | None = None,
         dtypes: tuple[int, ...] = REAL,
         gpu_dtypes: tuple[int, ...] = (),
+        cpu_dtypes: tuple[int, ...] = (),
         forms: tuple[int, ...] = (FLAT,),
         hint: str = "",
         requires: str = "",
@@ -100,8 +103,9 @@ class Kernel:
         self.formula = formula
         self.inputs = inputs
         self.elements = elements or {}
-        self.dtypes = dtypes
+        self.dtypes = dtypes + cpu_dtypes
         self.gpu_dtypes = gpu_dtypes
+        self.cpu_dtypes = cpu_dtypes
         self.forms = forms
         self.hint = hint
         self.requires = requires
@@ -162,8 +166,9 @@ class Kernel:
         return (*there, *self.gpu_dtypes)
 
     def _not_on_gpus(self, dtype: int) -> str | None:
-        """What it reads or writes, where it is for a dtype, that GPUs have no kernels for."""
-        return next((DTYPES[code] for code in (dtype, *self.elements.values()) if code in SELDOM), None)
+        """What it reads or writes, where it is for a dtype, that GPUs have no such kernels for."""
+        lacking = (*SELDOM, *self.cpu_dtypes)
+        return next((DTYPES[code] for code in (dtype, *self.elements.values()) if code in lacking), None)
 
     def takes(self, dtype: int, device: int = 0) -> bool:
         """Whether the kernel exists for a dtype on a device."""
@@ -186,8 +191,11 @@ class Kernel:
         """What to do with a tensor of a dtype that the kernel does not take."""
         kind = self._not_on_gpus(dtype) if device >= FIRST_GPU and dtype in self.dtypes else None
         if kind is not None:
-            return f"GPUs have no kernels for {kind}: move the operands to the CPU with .cpu()"
+            return f"GPUs have no {self._such_kernels(dtype)} for {kind}: move the operands to the CPU with .cpu()"
         return self.hint or _conversion(dtype, self.dtypes)
+
+    def _such_kernels(self, dtype: int) -> str:
+        return f"kernel {self.name}" if dtype in self.cpu_dtypes else "kernels"
 
     def need(self, dtype: int, form: int, device: int = 0) -> None:
         """Raise where there is no such kernel: NotImplementedError if it lacks the dtype."""

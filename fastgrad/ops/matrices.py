@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastgrad.native.contracts.element_types import WIDE
+from fastgrad.native.contracts.element_types import COMPLEX, WIDE
 from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames.linalg import sizes_of_results
 from fastgrad.native.contracts.ops import CUBIC, FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
+from fastgrad.ops.complex_numbers import conj
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.linalg import bmm
 from fastgrad.ops.registry import Op
@@ -17,8 +18,10 @@ from fastgrad.ops.shape import narrow, narrow_backward, transpose, unsqueeze
 
 
 def lapack_kernel(name: str, builder: str, frame: Frame, **options: Any) -> Kernel:
-    """A kernel over matrices that calls LAPACK."""
-    return Kernel(name, builder, frame=frame, dtypes=WIDE, requires="lapack:need_lapack", **options)
+    """A kernel over matrices that calls LAPACK, which GPUs have for real numbers."""
+    return Kernel(
+        name, builder, frame=frame, dtypes=WIDE, cpu_dtypes=COMPLEX, requires="lapack:need_lapack", **options
+    )
 
 
 class MatrixOp(Op):
@@ -57,6 +60,11 @@ class MatrixOp(Op):
 def turned(x: Any) -> Any:
     """The transposed matrices."""
     return invoke(transpose, (x,), -2, -1)
+
+
+def adjoint(x: Any) -> Any:
+    """The transposed matrices of conjugates."""
+    return invoke(conj, (turned(x),))
 
 
 def times(a: Any, b: Any, *more: Any) -> Any:

@@ -11,7 +11,7 @@ import math
 
 from fastgrad.native.contracts.frames import linalg as frames
 from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
-from fastgrad.ops.matrices import MatrixOp, as_columns, as_rows, lapack_kernel, part, times, turned
+from fastgrad.ops.matrices import MatrixOp, adjoint, as_columns, as_rows, lapack_kernel, part, times, turned
 from fastgrad.ops.vocabulary import m
 
 # --- symmetric matrices ------------------------------------------------------------------------------------------
@@ -108,40 +108,44 @@ SVD |= {(shape, True): _svd(shape, True) for shape in ("tall", "wide")}
 
 # --- pseudo-inverses ---------------------------------------------------------------------------------------------
 
-pinv = MatrixOp(
-    "linalg_pinv", ("a", "atol?", "rtol?"), lapack_kernel("pinv", "spectra:pinv", frames.PINV), ONE_DIFFERENTIABLE,
-    edges=1, called="pinv", saved_as="self atol rtol -> result info work",
-)  # fmt: skip
-lstsq = MatrixOp(
-    "linalg_lstsq", ("a", "b"), lapack_kernel("least_squares", "spectra:least_squares", frames.LEAST_SQUARES),
-    ONE_DIFFERENTIABLE, called="lstsq", saved_as="self b -> solution rank singular_values info work",
-)  # fmt: skip
+_PINV = lapack_kernel("pinv", "spectra:pinv", frames.PINV)
+_LEAST_SQUARES = lapack_kernel("least_squares", "spectra:least_squares", frames.LEAST_SQUARES)
 
 
-def _of_pinv(g, p, a):
+def _least_squares(of_pairs: bool) -> tuple[MatrixOp, MatrixOp]:
+    """Pseudo-inverses and least squares, for real matrices or for complex ones."""
+    suffix, turn = (".complex", adjoint) if of_pairs else ("", turned)
+    pinv = MatrixOp(
+        f"linalg_pinv{suffix}", ("a", "atol?", "rtol?"), _PINV, ONE_DIFFERENTIABLE, edges=1, called="pinv",
+        saved_as="self atol rtol -> result info work", node="LinalgPinvBackward0", statistics=("atol", "rtol"),
+    )  # fmt: skip
+    lstsq = MatrixOp(
+        f"linalg_lstsq{suffix}", ("a", "b"), _LEAST_SQUARES, ONE_DIFFERENTIABLE, called="lstsq",
+        saved_as="self b -> solution rank singular_values info work", node="LinalgLstsqBackward0",
+    )  # fmt: skip
+
+    def pinv_of(a, batch, rows, columns, room):
+        return pinv.first_of((a, None, None), batch, rows, columns, 0, room)
+
+    # The matrices are m by n; `m` here is the number of rows.
+    def of_matrix(g, a, b, batch, m, n, room):
+        return _of_pinv(times(g, turn(b)), pinv_of(a, batch, m, n, room), a, turn)
+
+    def of_right_side(g, a, batch, m, n, room):
+        return times(turn(pinv_of(a, batch, m, n, room)), g)
+
+    pinv.vjp("a")(lambda g, y, a: _of_pinv(g, y, a, turn))
+    lstsq.vjp("a")(of_matrix)
+    lstsq.vjp("b")(of_right_side)
+    return pinv, lstsq
+
+
+def _of_pinv(g, p, a, turn):
     """Golub and Pereyra, The differentiation of pseudo-inverses, SIAM J. Numer. Anal. 10, 1973; of constant rank."""
-    transposed, of_p = turned(p), turned(g)
+    transposed, of_p = turn(p), turn(g)
     left, right = times(transposed, p, of_p), times(of_p, p, transposed)
     return right - times(a, p, right) + left - times(left, p, a) - times(transposed, g, transposed)
 
 
-@pinv.vjp("a")
-def _(g, y, a):
-    return _of_pinv(g, y, a)
-
-
-def _pinv_of(a, batch, rows, columns, room):
-    return pinv.first_of((a, None, None), batch, rows, columns, 0, room)
-
-
-# The matrices are m by n; `m` here is the number of rows.
-def _of_matrix(g, a, b, batch, m, n, room):
-    return _of_pinv(times(g, turned(b)), _pinv_of(a, batch, m, n, room), a)
-
-
-def _of_right_side(g, a, batch, m, n, room):
-    return times(turned(_pinv_of(a, batch, m, n, room)), g)
-
-
-lstsq.vjp("a")(_of_matrix)
-lstsq.vjp("b")(_of_right_side)
+pinv, lstsq = _least_squares(False)
+pinv_complex, lstsq_complex = _least_squares(True)

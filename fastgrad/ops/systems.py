@@ -6,10 +6,12 @@ import itertools
 from typing import Any
 
 from fastgrad.native.contracts.frames import linalg as frames
-from fastgrad.native.contracts.ops import NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
+from fastgrad.native.contracts.ops import HOLOMORPHIC, NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke, is_traced
+from fastgrad.ops.complex_numbers import conj, imag_part
 from fastgrad.ops.matrices import (
     MatrixOp,
+    adjoint,
     as_matrices,
     lapack_kernel,
     part,
@@ -19,6 +21,9 @@ from fastgrad.ops.matrices import (
 )
 from fastgrad.ops.reduce import sum_
 from fastgrad.ops.shape import cat, tril, triu, zeros_of
+
+HOLOMORPHIC_FIRST = HOLOMORPHIC | ONE_DIFFERENTIABLE
+"""Of several outputs the first one has a gradient, and is a holomorphic function."""
 
 # --- triangular systems ------------------------------------------------------------------------------------------
 
@@ -42,7 +47,8 @@ class Triangular(MatrixOp):
         suffix = ".upper" * upper + ".unit" * unit + ".transposed" * transposed
         self.which = int(upper), int(unit), int(transposed)
         super().__init__(
-            f"linalg_solve_triangular{suffix}", ("a", "b"), _TRIANGULAR, called="solve_triangular", saved_as="self B",
+            f"linalg_solve_triangular{suffix}", ("a", "b"), _TRIANGULAR, HOLOMORPHIC, called="solve_triangular",
+            saved_as="self B",
             node="LinalgSolveTriangularBackward0",
         )  # fmt: skip
 
@@ -86,7 +92,9 @@ def _upper(a, b, batch, n, k, unit=False, transposed=False):
 # Those that pivots say turn a matrix into L U; undone, they turn L U into the matrix.
 _INTERCHANGE = lapack_kernel("interchange", "systems:interchange", frames.INTERCHANGE)
 INTERCHANGE = {
-    backwards: MatrixOp(f"interchange{'_back' * backwards}", ("x", "pivots"), _INTERCHANGE, edges=1)
+    backwards: MatrixOp(
+        f"interchange{'_back' * backwards}", ("x", "pivots"), _INTERCHANGE, HOLOMORPHIC, edges=1
+    )
     for backwards in (False, True)
 }
 
@@ -109,11 +117,11 @@ def _(g, pivots, batch, n, k, p):
 # --- general matrices --------------------------------------------------------------------------------------------
 
 inverse = MatrixOp(
-    "linalg_inv_ex", ("a",), lapack_kernel("inverse", "systems:inverse", frames.INVERSE), ONE_DIFFERENTIABLE,
+    "linalg_inv_ex", ("a",), lapack_kernel("inverse", "systems:inverse", frames.INVERSE), HOLOMORPHIC_FIRST,
     called="inv", saved_as="A -> inverse info pivots",
 )  # fmt: skip
 solve = MatrixOp(
-    "linalg_solve_ex", ("a", "b"), lapack_kernel("solve", "systems:solve", frames.SOLVE), ONE_DIFFERENTIABLE,
+    "linalg_solve_ex", ("a", "b"), lapack_kernel("solve", "systems:solve", frames.SOLVE), HOLOMORPHIC_FIRST,
     called="solve", saved_as="A B -> result LU pivots info",
 )  # fmt: skip
 
@@ -151,7 +159,7 @@ def _lu(shape: str) -> MatrixOp:
     """
     op = MatrixOp(
         "linalg_lu_factor_ex" + {"square": "", "wide": ".wide", "tall": ".tall"}[shape], ("a",), _LU,
-        ONE_DIFFERENTIABLE,
+        HOLOMORPHIC_FIRST,
         node="LinalgLuFactorExBackward0", called="lu_factor", saved_as="A -> LU pivots info",
     )  # fmt: skip
 
@@ -188,23 +196,27 @@ LU = {shape: _lu(shape) for shape in ("square", "wide", "tall")}
 
 det = MatrixOp(
     "linalg_det", ("a",), lapack_kernel("determinant", "determinants:determinant", frames.DETERMINANT),
-    ONE_DIFFERENTIABLE, called="det", saved_as="A",
+    HOLOMORPHIC_FIRST, called="det", saved_as="A",
 )  # fmt: skip
-slogdet = MatrixOp(
-    "linalg_slogdet", ("a",), lapack_kernel("log_determinant", "determinants:log_determinant", frames.LOG_DETERMINANT),
-    called="slogdet", saved_as="A -> sign logabsdet LU",
+_LOG_DETERMINANT = lapack_kernel("log_determinant", "determinants:log_determinant", frames.LOG_DETERMINANT)
+slogdet, slogdet_complex = (
+    MatrixOp(
+        name, ("a",), _LOG_DETERMINANT, called="slogdet", saved_as="A -> sign logabsdet LU",
+        node="LinalgSlogdetBackward0",
+    )
+    for name in ("linalg_slogdet", "linalg_slogdet.complex")
 )  # fmt: skip
 cofactors = MatrixOp(
     "cofactors",
     ("a",),
     lapack_kernel("cofactors", "determinants:cofactors", frames.COFACTORS),
-    ONE_DIFFERENTIABLE,
+    HOLOMORPHIC_FIRST,
     node="LinalgDetBackward0",
 )
 cofactors_derivative = MatrixOp(
     "cofactors_derivative", ("a", "v"),
     lapack_kernel("cofactors_derivative", "determinants:cofactors_derivative", frames.DERIVATIVE),
-    ONE_DIFFERENTIABLE, node="LinalgDetBackwardBackward0",
+    HOLOMORPHIC_FIRST, node="LinalgDetBackwardBackward0",
 )  # fmt: skip
 
 
@@ -243,19 +255,40 @@ def _of_logarithm(g, a, batch, n):
 
 slogdet.vjp_sum("a", None, _of_logarithm, None)
 
+
+def _of_complex_logarithm(g, a, batch, n):
+    return as_matrices(g) * adjoint(inverse.first_of((a,), batch, n))
+
+
+def _of_direction(g, a, y, batch, n):
+    """Of the direction of a determinant, which changes by ``i y`` times the imaginary part of ``tr(a^-1 da)``."""
+    turns = invoke(imag_part, (invoke(conj, (g,)) * y,))
+    return as_matrices(turns) * adjoint(inverse.first_of((a,), batch, n)) * -1j
+
+
+slogdet_complex.vjp_sum("a", _of_direction, _of_complex_logarithm, None)
+
 # --- symmetric matrices ------------------------------------------------------------------------------------------
 
-cholesky = MatrixOp(
-    "linalg_cholesky_ex", ("a",), lapack_kernel("cholesky", "systems:cholesky", frames.CHOLESKY), ONE_DIFFERENTIABLE,
-    called="cholesky", saved_as="self -> L info",
+_CHOLESKY = lapack_kernel("cholesky", "systems:cholesky", frames.CHOLESKY)
+cholesky, cholesky_complex = (
+    MatrixOp(
+        name, ("a",), _CHOLESKY, ONE_DIFFERENTIABLE, called="cholesky", saved_as="self -> L info",
+        node="LinalgCholeskyExBackward0",
+    )
+    for name in ("linalg_cholesky_ex", "linalg_cholesky_ex.complex")
 )  # fmt: skip
 ldl = MatrixOp(
     "linalg_ldl_factor_ex", ("a",), lapack_kernel("ldl", "systems:ldl", frames.LDL), ONE_DIFFERENTIABLE,
     called="ldl_factor", saved_as="self -> LD pivots info",
 )  # fmt: skip
+_LDL_SOLVE = lapack_kernel("ldl_solve", "systems:ldl_solve", frames.LDL_SOLVE)
 ldl_solve = MatrixOp(
-    "linalg_ldl_solve", ("a", "pivots", "b"), lapack_kernel("ldl_solve", "systems:ldl_solve", frames.LDL_SOLVE),
-    called="ldl_solve", saved_as="LD pivots B",
+    "linalg_ldl_solve", ("a", "pivots", "b"), _LDL_SOLVE, HOLOMORPHIC, called="ldl_solve", saved_as="LD pivots B",
+)  # fmt: skip
+ldl_solve_hermitian = MatrixOp(
+    "linalg_ldl_solve.hermitian", ("a", "pivots", "b"), _LDL_SOLVE, called="ldl_solve", saved_as="LD pivots B",
+    node=ldl_solve.node,
 )  # fmt: skip
 
 
@@ -266,16 +299,29 @@ def _(g, y, batch, n):
     return turned(_lower(y, turned(_lower(y, core, batch, n, n, False, True)), batch, n, n, False, True))
 
 
+@cholesky_complex.vjp("a")
+def _(g, y, batch, n):
+    core = invoke(tril, (times(adjoint(y), g),), 0)
+    core = (core + adjoint(invoke(tril, (core,), -1))) * 0.5
+    left = invoke(conj, (_lower(y, invoke(conj, (core,)), batch, n, n, False, True),))
+    return turned(_lower(y, turned(left), batch, n, n, False, True))
+
+
 @ldl_solve.vjp("b")
-def _(g, a, pivots, batch, n, k):
-    return ldl_solve.first_of((a, pivots, g), batch, n, k)
+def _(g, a, pivots, batch, n, k, hermitian):
+    return ldl_solve.first_of((a, pivots, g), batch, n, k, hermitian)
+
+
+@ldl_solve_hermitian.vjp("b")
+def _(g, a, pivots, batch, n, k, hermitian):
+    return ldl_solve_hermitian.first_of((a, pivots, g), batch, n, k, hermitian)
 
 
 # --- exponentials ------------------------------------------------------------------------------------------------
 
 exponential = MatrixOp(
     "linalg_matrix_exp", ("a",), lapack_kernel("exponential", "exponentials:exponential", frames.EXPONENTIAL),
-    ONE_DIFFERENTIABLE, called="matrix_exp", saved_as="self",
+    HOLOMORPHIC_FIRST, called="matrix_exp", saved_as="self",
 )  # fmt: skip
 exponential_derivative = MatrixOp(
     "matrix_exp_derivative", ("a", "v"),

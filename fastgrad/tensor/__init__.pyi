@@ -869,7 +869,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def logcumsumexp(self, axis: _int) -> _Tensor:
         r"""``log(exp(input).cumsum(dim))`` without overflow."""
     def logdet(self) -> _Tensor:
-        r"""The logarithms of determinants: NaN where these are negative. See `slogdet`."""
+        r"""The logarithms of determinants: NaN where these are real and negative. See `slogdet`."""
     def logical_and(self, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         r"""Whether neither element is zero."""
     def logical_and_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:

@@ -199,7 +199,7 @@ def _tensor_here(t: Any) -> Any:
     dtype = getattr(fg, str(t.dtype).removeprefix("torch."))
     wide = t.float() if str(t.dtype) in ("torch.bfloat16", "torch.float16") else t
     strides = wide.stride()
-    dense: Any = tensor(wide.contiguous().numpy().copy()).to(dtype)
+    dense: Any = tensor(wide.contiguous().resolve_conj().numpy().copy()).to(dtype)
     order = sorted(range(t.dim()), key=lambda d: -strides[d])
     if order != list(range(t.dim())) and 0 not in strides:  # in memory as there
         back = [order.index(d) for d in range(t.dim())]

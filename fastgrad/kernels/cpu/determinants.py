@@ -8,30 +8,29 @@ from numba import njit
 
 from fastgrad.kernels.cpu.lapack import (
     INFO,
-    JOB,
     LDA,
     LWORK,
     NO_TRANSPOSE,
     QUERY,
-    TRANSPOSE,
-    M,
     N,
+    adjoint_of,
     arguments,
     asked,
     blas,
     by,
+    conjugation,
     itemsize,
     leave,
     room,
     routine,
 )
+from fastgrad.kernels.cpu.spectra import ALL, more_for_singular_values, singular_vectors
 from fastgrad.kernels.cpu.systems import lu_factors
 from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder, report_no_room
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, memcpy, words
-
-ALL, LENGTH = ord("A"), 1  # a letter, and how long it is
+from fastgrad.native.contracts.element_types import COMPLEX, real_of
 
 
 def _factored(dtype: int, each: Any) -> Any:
@@ -60,11 +59,11 @@ def _factored(dtype: int, each: Any) -> Any:
 
 def _product_of_diagonal(dtype: int) -> Any:
     """The determinant by factors and pivots."""
-    pointer, one = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(1)
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
 
     @njit(**KERNEL)
     def product(factors, pivots, n):  # type: ignore[no-untyped-def]
-        d, p = one, pointer(factors)
+        d, p = constant(1), pointer(factors)
         for j in range(n):
             d *= p[j * n + j] if pivots[j] == j + 1 else -p[j * n + j]
         return d
@@ -88,23 +87,36 @@ def determinant(kernel: Any, dtype: int, layout_class: int) -> Builder:
     return run, KERNEL
 
 
+def _sign(dtype: int) -> Any:
+    """The function of a number that gives it with the absolute value 1; zero and NaN as they are."""
+    if dtype in COMPLEX:
+        return ELEMENTS[dtype].math.sgn
+    one, zero = ELEMENTS[dtype].constant(1), ELEMENTS[dtype].constant(0)
+
+    @njit(**KERNEL)
+    def sign(d):  # type: ignore[no-untyped-def]
+        return -one if d < zero else one if d > zero else d
+
+    return sign
+
+
 def log_determinant(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The sign of each determinant, and the logarithm of its absolute value."""
-    element = ELEMENTS[dtype]
-    pointer, one, zero, log = element.pointer, element.constant(1), element.constant(0), element.math.log
+    element, real = ELEMENTS[dtype], ELEMENTS[real_of(dtype)]
+    pointer, constant, numbers, zero, log = (
+        element.pointer, element.constant, real.pointer, real.constant(0), real.math.log,
+    )  # fmt: skip
+    absolute, sign_of = element.math.abs, _sign(dtype)
 
     @njit(**KERNEL)
     def each(f, i, factors, pivots, n):  # type: ignore[no-untyped-def]
-        p, sign, total = pointer(factors), one, zero
+        p, sign, total = pointer(factors), constant(1), zero
         for j in range(n):
             d = p[j * n + j] if pivots[j] == j + 1 else -p[j * n + j]
-            if d < zero:
-                sign = -sign
-            elif not d > zero:
-                sign = sign * d  # zero or NaN
-            total += log(abs(d))
+            sign *= sign_of(d)
+            total += log(absolute(d))
         pointer(f.sign)[i] = sign
-        pointer(f.out)[i] = total
+        numbers(f.logarithm)[i] = total
 
     over_batch = _factored(dtype, each)
 
@@ -117,32 +129,24 @@ def log_determinant(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def _by_singular_values(dtype: int) -> tuple[Any, Any]:
     """``decompose(at, n, a, values, left, right, work, length, more)``, after which ``a = left diag(values) right``,
     and ``sign(at, n, a, copy, pivots)``, that of the determinant.
-
-    By columns, a transposed is U S V', of which V' by rows is `left`, and U `right`.
     """
-    size, gesdd, getrf, product = (
+    size, gesdd, getrf, product, sign_of = (
         itemsize(dtype),
-        routine("gesdd", dtype, 15),
+        singular_vectors(dtype),
         lu_factors(dtype),
         _product_of_diagonal(dtype),
+        _sign(dtype),
     )
-    one = ELEMENTS[dtype].constant(1)
 
     @njit(**KERNEL)
     def decompose(at, n, a, values, left, right, work, length, more):  # type: ignore[no-untyped-def]
-        w = words(at)
-        w[JOB], w[M], w[N], w[LDA], w[LWORK] = ALL, n, n, max(n, 1), length
-        lda = by(at, LDA)
-        gesdd(
-            by(at, JOB), by(at, M), by(at, N), a, lda, values, right, lda, left, lda, work, by(at, LWORK), more,
-            by(at, INFO), LENGTH,
-        )  # fmt: skip
+        gesdd(at, ALL, n, n, a, values, left, n, right, work, length, more)
 
     @njit(**KERNEL)
     def sign(at, n, a, copy, pivots):  # type: ignore[no-untyped-def]
         memcpy(copy, a, n * n * size)
         getrf(at, n, n, copy, pivots)
-        return -one if product(copy, words(pivots), n) < 0 else one
+        return sign_of(product(copy, words(pivots), n))
 
     return decompose, sign
 
@@ -151,12 +155,18 @@ def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The matrices of cofactors: ``det(a)`` times the inverse transposed, and of a singular matrix
 
     ``det(U) det(V) U C V'`` by its singular values, where C holds the products of all of these but one
-    (N. Higham, What is the adjugate of a matrix?, 2020).
+    (N. Higham, What is the adjugate of a matrix?, 2020). Of a complex one U and V' are conjugate.
     """
-    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
-    pointer, getrf, getri = element.pointer, lu_factors(dtype), routine("getri", dtype, 7)
+    size, b, count, step = (
+        itemsize(dtype),
+        blas(dtype),
+        more_for_singular_values(dtype),
+        itemsize(real_of(dtype)),
+    )
+    pointer, getrf, getri = ELEMENTS[dtype].pointer, lu_factors(dtype), routine("getri", dtype, 7)
     product, wanted, (decompose, sign) = _product_of_diagonal(dtype), asked(dtype), _by_singular_values(dtype)
     transpose_here, multiply, begin, end = b.transpose_here, b.product, b.begin, b.end
+    numbers, conjugate_here = ELEMENTS[real_of(dtype)].pointer, conjugation(dtype)
 
     @njit(**LOOP)
     def scale(p, n, factor):  # type: ignore[no-untyped-def]
@@ -166,7 +176,9 @@ def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
     @njit(**KERNEL)
     def of_singular(at, n, out, copy, values, left, right, pivots):  # type: ignore[no-untyped-def]
         both = sign(at, n, left, copy, pivots) * sign(at, n, right, copy, pivots)
-        s = pointer(values)
+        conjugate_here(left, n * n)
+        conjugate_here(right, n * n)
+        s = numbers(values)
         for j in range(n):
             others = both
             for i in range(n):
@@ -182,12 +194,14 @@ def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
         decompose(at, n, f.out, 0, 0, 0, by(at, QUERY), -1, by(at, QUERY))
         length = max(wanted(by(at, QUERY)), n * n)
         square = n * n * size
-        pivots = room((1 + 8) * n * 8 + n * size + 3 * square + length * size)
+        further = count(ALL, n, n) * 8
+        pivots = room(n * 8 + further + n * step + 3 * square + length * size)
         if pivots == 0:
             report_no_room(f)
             return
-        more, values = pivots + n * 8, pivots + 9 * n * 8
-        copy = values + n * size
+        more = pivots + n * 8
+        copy = more + further
+        values = copy + 3 * square + length * size
         left, right, work = copy + square, copy + 2 * square, copy + 3 * square
         w = words(at)
         begin(n * n)
@@ -216,15 +230,21 @@ def cofactors_derivative(kernel: Any, dtype: int, layout_class: int) -> Builder:
     In the bases of the singular vectors a is diagonal, and its cofactors are sums of products of all singular values
     but two, so that nothing is divided by what may be zero.
     """
-    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
-    pointer, zero = element.pointer, element.constant(0)
-    wanted, (decompose, sign) = asked(dtype), _by_singular_values(dtype)
-    multiply, begin, end = b.product, b.begin, b.end
+    size, b, count, step = (
+        itemsize(dtype),
+        blas(dtype),
+        more_for_singular_values(dtype),
+        itemsize(real_of(dtype)),
+    )
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
+    wanted, (decompose, sign), adjoint = asked(dtype), _by_singular_values(dtype), adjoint_of(dtype)
+    multiply, begin, end, conjugate_here = b.product, b.begin, b.end, conjugation(dtype)
+    numbers = ELEMENTS[real_of(dtype)].pointer
 
     @njit(**KERNEL)
     def rotated(to, x, s, n, factor):  # type: ignore[no-untyped-def]
         for i in range(n):
-            to[i * n + i] = zero
+            to[i * n + i] = constant(0)
         for i in range(n):
             for j in range(n):
                 if i == j:
@@ -243,21 +263,25 @@ def cofactors_derivative(kernel: Any, dtype: int, layout_class: int) -> Builder:
         decompose(at, n, f.out, 0, 0, 0, by(at, QUERY), -1, by(at, QUERY))
         length = wanted(by(at, QUERY))
         square = n * n * size
-        pivots = room((1 + 8) * n * 8 + n * size + 4 * square + length * size)
+        further = count(ALL, n, n) * 8
+        pivots = room(n * 8 + further + n * step + 4 * square + length * size)
         if pivots == 0:
             report_no_room(f)
             return
-        more, values = pivots + n * 8, pivots + 9 * n * 8
-        copy = values + n * size
+        more = pivots + n * 8
+        copy = more + further
+        values = copy + 4 * square + length * size
         left, right, spare, work = copy + square, copy + 2 * square, copy + 3 * square, copy + 4 * square
         begin(n * n)
         for i in range(f.batch):
             memcpy(copy, f.a.data + i * square, square)
             decompose(at, n, copy, values, left, right, work, length, more)
             both = sign(at, n, left, copy, pivots) * sign(at, n, right, copy, pivots)
-            multiply(TRANSPOSE, NO_TRANSPOSE, n, n, n, left, n, f.g.data + i * square, n, copy, n)
-            multiply(NO_TRANSPOSE, TRANSPOSE, n, n, n, copy, n, right, n, spare, n)
-            rotated(pointer(copy), pointer(spare), pointer(values), n, both)
+            multiply(adjoint, NO_TRANSPOSE, n, n, n, left, n, f.g.data + i * square, n, copy, n)
+            multiply(NO_TRANSPOSE, adjoint, n, n, n, copy, n, right, n, spare, n)
+            rotated(pointer(copy), pointer(spare), numbers(values), n, both)
+            conjugate_here(left, n * n)
+            conjugate_here(right, n * n)
             multiply(NO_TRANSPOSE, NO_TRANSPOSE, n, n, n, left, n, copy, n, spare, n)
             multiply(NO_TRANSPOSE, NO_TRANSPOSE, n, n, n, spare, n, right, n, f.out + i * square, n)
         end(n * n)

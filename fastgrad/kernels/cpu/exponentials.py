@@ -25,11 +25,12 @@ from fastgrad.kernels.pade import PADE
 from fastgrad.kernels.reports import Builder, report_no_room
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import memcpy, words
+from fastgrad.native.contracts.element_types import real_of
 
 
 def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
     """The largest sum of a row's absolute values, and what is done with elements one by one."""
-    zero = ELEMENTS[dtype].constant(0)
+    zero, absolute = ELEMENTS[real_of(dtype)].constant(0), ELEMENTS[dtype].math.abs
 
     @njit(**KERNEL)
     def norm(p, n):  # type: ignore[no-untyped-def]
@@ -37,7 +38,7 @@ def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
         for i in range(n):
             total = zero
             for j in range(n):
-                total += abs(p[i * n + j])
+                total += absolute(p[i * n + j])
             if not total <= most:
                 most = total
         return most
@@ -62,8 +63,8 @@ def _elements(dtype: int) -> tuple[Any, Any, Any, Any]:
 
 def _polynomial(dtype: int, times: Any) -> Any:
     """Polynomials of the square of a matrix, for `times` that multiplies matrices."""
-    element = ELEMENTS[dtype]
-    pointer, coefficients = element.pointer, tuple(element.constant(c) for c in PADE[itemsize(dtype)][0])
+    constant, coefficients = ELEMENTS[real_of(dtype)].constant, PADE[itemsize(real_of(dtype))][0]
+    pointer, coefficients = ELEMENTS[dtype].pointer, tuple(constant(c) for c in coefficients)
     degree = len(coefficients) - 1
     _, scaled, add_diagonal, _ = _elements(dtype)
 
@@ -84,9 +85,9 @@ def _polynomial(dtype: int, times: Any) -> Any:
 
 def _exponential(dtype: int) -> Any:
     """``expm(at, out, a, n, work, pivots)``; the work is of 6 matrices. Higher powers come by Horner's rule."""
-    element, size, b = ELEMENTS[dtype], itemsize(dtype), blas(dtype)
-    pointer, constant = element.pointer, element.constant
-    largest = PADE[size][1]
+    size, b = itemsize(dtype), blas(dtype)
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[real_of(dtype)].constant
+    largest = PADE[itemsize(real_of(dtype))][1]
     half, one, zero, nan = (constant(c) for c in (0.5, 1, 0, np.nan))
     getrf, swap = lu_factors(dtype), interchanges(dtype)
     multiply, triangular = b.product, b.triangular
@@ -158,7 +159,7 @@ def exponential(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def exponential_derivative(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The derivative at a in the direction g: the upper right block of the exponential of ``[[a, g], [0, a]]``."""
     element, size, expm = ELEMENTS[dtype], itemsize(dtype), _exponential(dtype)
-    pointer, zero, begin, end = element.pointer, element.constant(0), blas(dtype).begin, blas(dtype).end
+    pointer, constant, begin, end = element.pointer, element.constant, blas(dtype).begin, blas(dtype).end
 
     @njit(**LOOP)
     def fill(block, a, g, n):  # type: ignore[no-untyped-def]
@@ -166,7 +167,7 @@ def exponential_derivative(kernel: Any, dtype: int, layout_class: int) -> Builde
             for j in range(n):
                 block[2 * i * n + j] = a[i * n + j]
                 block[2 * i * n + n + j] = g[i * n + j]
-                block[2 * (n + i) * n + j] = zero
+                block[2 * (n + i) * n + j] = constant(0)
                 block[2 * (n + i) * n + n + j] = a[i * n + j]
 
     @njit(**LOOP)

@@ -4,7 +4,9 @@ Note [Matrices by columns]: LAPACK's matrices lie by columns, ours by rows, so t
 matrix. Most kernels need not move anything for that: a symmetric matrix is itself, a QR decomposition is an LQ
 decomposition of the transposed matrix with the same reflectors in the same places, U and V change places, and the
 factors of the transposed matrix solve systems with the matrix itself. Only where factors are the result (`lu_factor`,
-`ldl_factor`) or there is no such form (`lstsq`) are matrices transposed, in blocks.
+`ldl_factor`) or there is no such form (`lstsq`) are matrices transposed, in blocks. Of complex numbers the transposed
+matrix is not the adjoint one: a Hermitian matrix becomes its conjugate, with conjugate eigenvectors, and the factors of
+reflectors are conjugate (`conjugation`).
 
 Note [Arguments of LAPACK]: all of them are addresses. Kernels keep integers and letters in words of their stack, by
 the names below, and pass ``at + 8 * place``. Lengths of letters stand behind the arguments, as Fortran's compilers
@@ -23,14 +25,30 @@ from fastgrad.kernels.cpu.gemm import find_blas, with_one_thread
 from fastgrad.kernels.cpu.micro import lanes
 from fastgrad.kernels.cpu.triangles import LARGE_SYSTEM, triangular_solver
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP
-from fastgrad.native.base.intrinsics import advance, c_free, malloc, stack_words
-from fastgrad.native.contracts.element_types import FLOAT32, ITEMSIZES
+from fastgrad.native.base.intrinsics import (
+    address_of,
+    advance,
+    c_free,
+    malloc,
+    stack_small,
+    stack_words,
+    words,
+)
+from fastgrad.native.contracts.element_types import (
+    COMPLEX,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT32,
+    FLOAT64,
+    ITEMSIZES,
+    real_of,
+)
 
-ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
+ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE, CONJUGATE_TRANSPOSE = 101, 111, 112, 113
 UPPER, LOWER, NOT_UNIT, UNIT, LEFT = 121, 122, 131, 132, 141
 
-# Places of arguments among the words of a kernel.
-M, N, K, LDA, LDB, LDC, LWORK, LIWORK, INFO, JOB, UPLO, SIDE, TRANS, RANK, RCOND, ONE_WORD, QUERY = range(17)
+# Places of arguments among the words of a kernel; the last one has two, which a complex number takes.
+M, N, K, LDA, LDB, LDC, LWORK, LIWORK, INFO, JOB, UPLO, SIDE, TRANS, RANK, RCOND, LRWORK, QUERY = range(17)
 arguments = stack_words(20)
 WORD = 8  # bytes
 ALONE = 1 << 12
@@ -59,9 +77,17 @@ def _prefix() -> str:
     return "scipy_" if need_lapack()[0].startswith("scipy_") else ""
 
 
+_LETTERS = {FLOAT32: "s", FLOAT64: "d", COMPLEX64: "c", COMPLEX128: "z"}
+_OF_PAIRS = {"syevd": "heevd", "orglq": "unglq", "ormlq": "unmlq"}
+
+
 def routine(name: str, dtype: int, n_arguments: int) -> Any:
-    """A routine of LAPACK, by its name without the letter of the dtype; lengths of letters count as arguments."""
-    symbol = f"{_prefix()}{'s' if dtype == FLOAT32 else 'd'}{name}_64_"
+    """A routine of LAPACK, by its name without the letter of the dtype; lengths of letters count as arguments.
+
+    Where those over complex numbers are called otherwise, the name is that over real ones.
+    """
+    named = _OF_PAIRS.get(name, name) if dtype in COMPLEX else name
+    symbol = f"{_prefix()}{_LETTERS[dtype]}{named}_64_"
     if not llvm.address_of_symbol(symbol):
         raise NotImplementedError(f"NumPy's OpenBLAS has no {symbol}; install NumPy from PyPI")
     return types.ExternalFunction(symbol, types.void(*[types.int64] * n_arguments))
@@ -86,8 +112,25 @@ def blas(dtype: int) -> Blas:
     k, a, lda, b, ldb, c, ldc)`` multiplies; ``transpose(to, x, rows, columns)`` and ``transpose_here(x, n)`` transpose.
     All of them take matrices by rows, and addresses.
     """
-    letter = "s" if dtype == FLOAT32 else "d"
-    i, scalar = types.int64, ELEMENTS[dtype].scalar
+    triangular, product = (_blas_of_pairs if dtype in COMPLEX else _blas_of_floats)(dtype)
+    pause, resume = with_one_thread(need_lapack())
+
+    @njit(**KERNEL)
+    def begin(numel):  # type: ignore[no-untyped-def]
+        if numel > ALONE:
+            pause()
+
+    @njit(**KERNEL)
+    def end(numel):  # type: ignore[no-untyped-def]
+        if numel > ALONE:
+            resume()
+
+    return Blas(begin, end, _tiled_or(triangular, dtype), product, *_transposing(dtype))
+
+
+def _blas_of_floats(dtype: int) -> tuple[Any, Any]:
+    """`triangular` and `product` of BLAS."""
+    letter, i, scalar = _LETTERS[dtype], types.int64, ELEMENTS[dtype].scalar
     trsm = types.ExternalFunction(
         f"{_prefix()}cblas_{letter}trsm64_", types.void(i, i, i, i, i, i, i, scalar, i, i, i, i)
     )
@@ -106,19 +149,59 @@ def blas(dtype: int) -> Blas:
     def product(ta, tb, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
         gemm(ROW_MAJOR, ta, tb, m, n, k, one, a, lda, b, ldb, zero, c, ldc)
 
-    pause, resume = with_one_thread(need_lapack())
+    return triangular, product
+
+
+def _blas_of_pairs(dtype: int) -> tuple[Any, Any]:
+    """The same of complex numbers, whose factors BLAS takes by their addresses."""
+    letter, i = _LETTERS[dtype], types.int64
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
+    trsm, gemm = (
+        types.ExternalFunction(f"{_prefix()}cblas_{letter}{name}64_", types.void(*[i] * n))
+        for name, n in (("trsm", 12), ("gemm", 14))
+    )
 
     @njit(**KERNEL)
-    def begin(numel):  # type: ignore[no-untyped-def]
-        if numel > ALONE:
-            pause()
+    def triangular(uplo, trans, unit, n, k, a, lda, b):  # type: ignore[no-untyped-def]
+        alpha = pointer(address_of(words(stack_small())))
+        alpha[0] = constant(1)
+        if n > 0 and k > 0:
+            trsm(ROW_MAJOR, LEFT, uplo, trans, unit, n, k, address_of(alpha), a, lda, b, k)
 
     @njit(**KERNEL)
-    def end(numel):  # type: ignore[no-untyped-def]
-        if numel > ALONE:
-            resume()
+    def product(ta, tb, m, n, k, a, lda, b, ldb, c, ldc):  # type: ignore[no-untyped-def]
+        alpha, beta = pointer(address_of(words(stack_small()))), pointer(address_of(words(stack_small())))
+        alpha[0], beta[0] = constant(1), constant(0)
+        gemm(
+            ROW_MAJOR, ta, tb, m, n, k, address_of(alpha), a, lda, b, ldb, address_of(beta), c, ldc,
+        )  # fmt: skip
 
-    return Blas(begin, end, _tiled_or(triangular, dtype), product, *_transposing(dtype))
+    return triangular, product
+
+
+def adjoint_of(dtype: int) -> int:
+    """What BLAS is told so that a matrix is taken transposed, and conjugate."""
+    return CONJUGATE_TRANSPOSE if dtype in COMPLEX else TRANSPOSE
+
+
+def conjugation(dtype: int) -> Any:
+    """``conjugate_here(address, n)`` makes elements their conjugates, which real ones are."""
+    if dtype not in COMPLEX:
+
+        @njit(**INLINE)
+        def nothing(address, n):  # type: ignore[no-untyped-def]
+            pass
+
+        return nothing
+    pointer, conj = ELEMENTS[dtype].pointer, ELEMENTS[dtype].math.conj
+
+    @njit(**KERNEL)
+    def conjugate_here(address, n):  # type: ignore[no-untyped-def]
+        p = pointer(address)
+        for i in range(n):
+            p[i] = conj(p[i])
+
+    return conjugate_here
 
 
 def _tiled_or(triangular: Any, dtype: int) -> Any:
@@ -188,7 +271,7 @@ def by(at, place):  # type: ignore[no-untyped-def]
 
 def asked(dtype: int) -> Any:
     """The function that reads how much room a routine asks for, in elements."""
-    pointer = ELEMENTS[dtype].pointer
+    pointer = ELEMENTS[real_of(dtype)].pointer
 
     @njit(**INLINE)
     def wanted(at):  # type: ignore[no-untyped-def]

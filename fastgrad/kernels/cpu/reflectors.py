@@ -21,6 +21,7 @@ from fastgrad.kernels.cpu.lapack import (
     asked,
     blas,
     by,
+    conjugation,
     itemsize,
     leave,
     room,
@@ -30,8 +31,9 @@ from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder, report_no_room
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import memcpy, words
+from fastgrad.native.contracts.element_types import COMPLEX
 
-PLAIN, TRANSPOSED, LEFT, RIGHT, LENGTH = ord("N"), ord("T"), ord("L"), ord("R"), 1
+PLAIN, TRANSPOSED, ADJOINT, LEFT, RIGHT, LENGTH = ord("N"), ord("T"), ord("C"), ord("L"), ord("R"), 1
 
 
 def _gelqf(dtype: int) -> Any:
@@ -63,9 +65,9 @@ def _orglq(dtype: int) -> Any:
 def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """As many columns of Q and rows of R as the frame says."""
     element, size = ELEMENTS[dtype], itemsize(dtype)
-    pointer, zero, gelqf, orglq, wanted = (
+    pointer, constant, gelqf, orglq, wanted = (
         element.pointer,
-        element.constant(0),
+        element.constant,
         _gelqf(dtype),
         _orglq(dtype),
         asked(dtype),
@@ -76,13 +78,13 @@ def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
     def upper(to, x, rows, k, n):  # type: ignore[no-untyped-def]
         for i in range(rows):
             for j in range(n):
-                to[i * n + j] = x[i * n + j] if i < k and j >= i else zero
+                to[i * n + j] = x[i * n + j] if i < k and j >= i else constant(0)
 
     @njit(**LOOP)
     def reflectors(to, columns, x, m, k, n):  # type: ignore[no-untyped-def]
         for i in range(m):
             for j in range(columns):
-                to[i * columns + j] = x[i * n + j] if j < k else zero
+                to[i * columns + j] = x[i * n + j] if j < k else constant(0)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.qr(frame)
@@ -114,7 +116,7 @@ def qr(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def factor(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """R, under it the reflectors, and their factors."""
-    size, gelqf, wanted = itemsize(dtype), _gelqf(dtype), asked(dtype)
+    size, gelqf, wanted, conjugate_here = itemsize(dtype), _gelqf(dtype), asked(dtype), conjugation(dtype)
     begin, end = blas(dtype).begin, blas(dtype).end
 
     def run(frame):  # type: ignore[no-untyped-def]
@@ -132,6 +134,7 @@ def factor(kernel: Any, dtype: int, layout_class: int) -> Builder:
             out = f.out + i * m * n * size
             memcpy(out, f.a.data + i * m * n * size, m * n * size)
             gelqf(at, m, n, out, f.tau + i * k * size, work, length)
+            conjugate_here(f.tau + i * k * size, k)
         end(m * n)
         leave(work)
 
@@ -140,7 +143,7 @@ def factor(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def householder(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The first columns of products of reflectors, as many as the matrix of these has."""
-    size, orglq, wanted = itemsize(dtype), _orglq(dtype), asked(dtype)
+    size, orglq, wanted, conjugate_here = itemsize(dtype), _orglq(dtype), asked(dtype), conjugation(dtype)
     begin, end = blas(dtype).begin, blas(dtype).end
 
     def run(frame):  # type: ignore[no-untyped-def]
@@ -149,17 +152,19 @@ def householder(kernel: Any, dtype: int, layout_class: int) -> Builder:
         at = arguments()
         orglq(at, m, n, k, f.out, 0, by(at, QUERY), -1)
         length = wanted(by(at, QUERY))
-        work = room(length * size)
-        if work == 0:
+        tau = room((k + length) * size)
+        if tau == 0:
             report_no_room(f)
             return
         begin(m * n)
         for i in range(f.batch):
             out = f.out + i * m * n * size
             memcpy(out, f.a.data + i * m * n * size, m * n * size)
-            orglq(at, m, n, k, out, f.tau.data + i * k * size, work, length)
+            memcpy(tau, f.tau.data + i * k * size, k * size)
+            conjugate_here(tau, k)
+            orglq(at, m, n, k, out, tau, tau + k * size, length)
         end(m * n)
-        leave(work)
+        leave(tau)
 
     return run, KERNEL
 
@@ -167,12 +172,13 @@ def householder(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def reflected(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Products with Q, which stands for its transposed on the other side of a matrix by columns."""
     size, lapack, wanted = itemsize(dtype), routine("ormlq", dtype, 15), asked(dtype)
-    begin, end = blas(dtype).begin, blas(dtype).end
+    begin, end, conjugate_here = blas(dtype).begin, blas(dtype).end, conjugation(dtype)
+    turned = ADJOINT if dtype in COMPLEX else TRANSPOSED
 
     @njit(**KERNEL)
     def ormlq(at, f, a, tau, c, work, lwork):  # type: ignore[no-untyped-def]
         w = words(at)
-        w[SIDE], w[TRANS] = RIGHT if f.left else LEFT, TRANSPOSED if f.transposed else PLAIN
+        w[SIDE], w[TRANS] = RIGHT if f.left else LEFT, turned if f.transposed else PLAIN
         w[M], w[N], w[K], w[LDA], w[LDC], w[LWORK] = f.n, f.m, f.k, max(f.width, 1), max(f.n, 1), lwork
         lapack(
             by(at, SIDE), by(at, TRANS), by(at, M), by(at, N), by(at, K), a, by(at, LDA), tau, c, by(at, LDC), work,
@@ -186,16 +192,18 @@ def reflected(kernel: Any, dtype: int, layout_class: int) -> Builder:
         at = arguments()
         ormlq(at, f, f.a.data, f.tau.data, f.out, by(at, QUERY), -1)
         length = wanted(by(at, QUERY))
-        work = room(length * size)
-        if work == 0:
+        tau = room((k + length) * size)
+        if tau == 0:
             report_no_room(f)
             return
         begin(max(m * n, f.order * f.width))
         for i in range(f.batch):
             out = f.out + i * c_step
             memcpy(out, f.c.data + i * c_step, c_step)
-            ormlq(at, f, f.a.data + i * a_step, f.tau.data + i * k * size, out, work, length)
+            memcpy(tau, f.tau.data + i * k * size, k * size)
+            conjugate_here(tau, k)
+            ormlq(at, f, f.a.data + i * a_step, tau, out, tau + k * size, length)
         end(max(m * n, f.order * f.width))
-        leave(work)
+        leave(tau)
 
     return run, KERNEL

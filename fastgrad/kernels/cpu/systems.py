@@ -35,6 +35,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, KERNEL, LOOP
 from fastgrad.kernels.reports import Builder, report_index, report_no_room
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import advance, i32s, memcpy, words
+from fastgrad.native.contracts.element_types import COMPLEX
 
 U, L, ALL, LENGTH = ord("U"), ord("L"), ord("A"), 1  # letters, and how long they are
 
@@ -142,12 +143,12 @@ def inverse(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Inverse matrices: the inverse of the transposed matrix lies by columns as the inverse does by rows."""
     size, getrf, getri, wanted = itemsize(dtype), lu_factors(dtype), routine("getri", dtype, 7), asked(dtype)
     singular, begin, end = _singular(dtype, getrf), blas(dtype).begin, blas(dtype).end
-    pointer, nan = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(np.nan)
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
 
     @njit(**LOOP)
     def fill(p, n):  # type: ignore[no-untyped-def]
         for j in range(n):
-            p[j] = nan
+            p[j] = constant(np.nan)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.inverse(frame)
@@ -252,7 +253,7 @@ def triangular(kernel: Any, dtype: int, layout_class: int) -> Builder:
 def cholesky(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """The lower triangle L of ``a = L L'``, of which the lower triangle is read: the upper one by columns."""
     element, size, potrf = ELEMENTS[dtype], itemsize(dtype), routine("potrf", dtype, 6)
-    pointer, zero, begin, end = element.pointer, element.constant(0), blas(dtype).begin, blas(dtype).end
+    pointer, constant, begin, end = element.pointer, element.constant, blas(dtype).begin, blas(dtype).end
 
     @njit(**LOOP)
     def copy_lower(to, x, n):  # type: ignore[no-untyped-def]
@@ -260,7 +261,7 @@ def cholesky(kernel: Any, dtype: int, layout_class: int) -> Builder:
             for j in range(i + 1):
                 to[i * n + j] = x[i * n + j]
             for j in range(i + 1, n):
-                to[i * n + j] = zero
+                to[i * n + j] = constant(0)
 
     @njit(**LOOP)
     def first_nan(p, n):  # type: ignore[no-untyped-def]
@@ -290,31 +291,40 @@ def cholesky(kernel: Any, dtype: int, layout_class: int) -> Builder:
 # --- LDL -----------------------------------------------------------------------------------------------------------
 
 
+def _of_both_kinds(name: str, dtype: int, n_arguments: int) -> tuple[Any, Any]:
+    """The routines of a name for symmetric and for Hermitian matrices, which real ones are both of."""
+    hermitian = "he" if dtype in COMPLEX else "sy"
+    return routine(f"sy{name}", dtype, n_arguments), routine(f"{hermitian}{name}", dtype, n_arguments)
+
+
 def ldl(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The factors L and D of symmetric matrices in one matrix, and pivots."""
+    """The factors L and D of symmetric or `hermitian` matrices in one matrix, and pivots."""
     size, b = itemsize(dtype), blas(dtype)
-    sytrf, wanted = routine("sytrf", dtype, 9), asked(dtype)
-    transpose, begin, end = b.transpose, b.begin, b.end
-    pointer, zero = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant(0)
+    sytrf, hetrf = _of_both_kinds("trf", dtype, 9)
+    transpose, begin, end, wanted = b.transpose, b.begin, b.end, asked(dtype)
+    pointer, constant = ELEMENTS[dtype].pointer, ELEMENTS[dtype].constant
 
     @njit(**LOOP)
     def clear_upper(p, n):  # type: ignore[no-untyped-def]
         for i in range(n):
             for j in range(i + 1, n):
-                p[i * n + j] = zero
+                p[i * n + j] = constant(0)
 
     @njit(**KERNEL)
-    def factor(at, n, a, pivots, work, length):  # type: ignore[no-untyped-def]
+    def factor(at, hermitian, n, a, pivots, work, length):  # type: ignore[no-untyped-def]
         w = words(at)
         w[UPLO], w[N], w[LDA], w[LWORK] = L, n, max(n, 1), length
-        sytrf(by(at, UPLO), by(at, N), a, by(at, LDA), pivots, work, by(at, LWORK), by(at, INFO), LENGTH)
+        if hermitian:
+            hetrf(by(at, UPLO), by(at, N), a, by(at, LDA), pivots, work, by(at, LWORK), by(at, INFO), LENGTH)
+        else:
+            sytrf(by(at, UPLO), by(at, N), a, by(at, LDA), pivots, work, by(at, LWORK), by(at, INFO), LENGTH)
         return w[INFO]
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.ldl(frame)
         n = f.n
         at = arguments()
-        factor(at, n, f.out, 0, by(at, QUERY), -1)
+        factor(at, f.hermitian != 0, n, f.out, 0, by(at, QUERY), -1)
         length = wanted(by(at, QUERY))
         pivots = room(n * 8 + n * n * size + length * size)
         if pivots == 0:
@@ -324,7 +334,7 @@ def ldl(kernel: Any, dtype: int, layout_class: int) -> Builder:
         begin(n * n)
         for i in range(f.batch):
             transpose(factors, f.a.data + i * n * n * size, n, n)
-            info = factor(at, n, factors, pivots, factors + n * n * size, length)
+            info = factor(at, f.hermitian != 0, n, factors, pivots, factors + n * n * size, length)
             transpose(f.out + i * n * n * size, factors, n, n)
             clear_upper(pointer(f.out + i * n * n * size), n)
             _narrow(advance(i32s(f.pivots), i * n), words(pivots), n)
@@ -354,8 +364,18 @@ def _wrong_pivot(pivots, n):  # type: ignore[no-untyped-def]
 
 def ldl_solve(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Solutions of ``a x = b`` by the LDL factors of a."""
-    size, b, sytrs = itemsize(dtype), blas(dtype), routine("sytrs", dtype, 10)
+    size, b, (sytrs, hetrs) = itemsize(dtype), blas(dtype), _of_both_kinds("trs", dtype, 10)
     transpose, begin, end = b.transpose, b.begin, b.end
+
+    @njit(**KERNEL)
+    def solve_here(at, hermitian, n, k, factors, pivots, x):  # type: ignore[no-untyped-def]
+        w = words(at)
+        w[UPLO], w[N], w[K], w[LDA] = L, n, k, max(n, 1)
+        uplo, order, columns, lda, info = by(at, UPLO), by(at, N), by(at, K), by(at, LDA), by(at, INFO)
+        if hermitian:
+            hetrs(uplo, order, columns, factors, lda, pivots, x, lda, info, LENGTH)
+        else:
+            sytrs(uplo, order, columns, factors, lda, pivots, x, lda, info, LENGTH)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.ldl_solve(frame)
@@ -365,7 +385,6 @@ def ldl_solve(kernel: Any, dtype: int, layout_class: int) -> Builder:
             report_no_room(f)
             return
         at = arguments()
-        w = words(at)
         factors = wide + n * 8
         x = factors + n * n * size
         begin(n * max(n, k))
@@ -379,19 +398,7 @@ def ldl_solve(kernel: Any, dtype: int, layout_class: int) -> Builder:
                 words(wide)[j] = pivots[j]
             transpose(factors, f.a.data + i * n * n * size, n, n)
             transpose(x, f.b.data + i * n * k * size, n, k)
-            w[UPLO], w[N], w[K], w[LDA] = L, n, k, max(n, 1)
-            sytrs(
-                by(at, UPLO),
-                by(at, N),
-                by(at, K),
-                factors,
-                by(at, LDA),
-                wide,
-                x,
-                by(at, LDA),
-                by(at, INFO),
-                LENGTH,
-            )
+            solve_here(at, f.hermitian != 0, n, k, factors, wide, x)
             transpose(f.out + i * n * k * size, x, k, n)
         end(n * max(n, k))
         leave(wide)

@@ -250,7 +250,7 @@ def log_determinant(
             total += log(absolute(d))
             j += 1
         store(f.sign, i, sign)
-        store(f.out, i, total)
+        store(f.logarithm, i, total)
 
     return _determinants(target, dtype, threads, finish)
 

@@ -9,12 +9,15 @@ what they need, the call says how many elements of `room` there are for each mat
 from __future__ import annotations
 
 from fastgrad.native.contracts.element_types import INT32, INT64
-from fastgrad.native.contracts.frame import Field, Frame, reads, writes
+from fastgrad.native.contracts.frame import REAL_PART, Field, Frame, reads, writes
 from fastgrad.native.contracts.frames.framed import FRAMED, INPUT, batch_of
 from fastgrad.native.contracts.split import Split
 
 _INFO = {"info": ""}
-_ELEMENTS = {"pivots": INT32, "info": INT32, "rank": INT64}
+_ELEMENTS = {
+    "pivots": INT32, "info": INT32, "rank": INT64, "values": REAL_PART, "logarithm": REAL_PART, "atol": REAL_PART,
+    "rtol": REAL_PART,
+}  # fmt: skip
 
 
 def _field(name: str, sizes: str, role: type | object) -> Field:
@@ -50,15 +53,17 @@ SOLVE = _frame(
 INVERSE = _frame("inverse", {"out": "n n", **_INFO, "pivots": "n"}, {"a": "n n"}, "n")
 # The room is that of the derivatives.
 DETERMINANT = _frame("determinant", {"out": "", "factors": "n n"}, {"a": "n n"}, "n room")
-LOG_DETERMINANT = _frame("log_determinant", {"sign": "", "out": "", "factors": "n n"}, {"a": "n n"}, "n")
+LOG_DETERMINANT = _frame(
+    "log_determinant", {"sign": "", "logarithm": "", "factors": "n n"}, {"a": "n n"}, "n"
+)
 COFACTORS = _frame("cofactors", {"out": "n n", "work": "room"}, {"a": "n n"}, "n room")
 # `k` is the smaller one of m and n, `rest` the difference of the two.
 LU = _frame("lu", {"out": "m n", "pivots": "k", **_INFO}, {"a": "m n"}, "m n k rest")
 INTERCHANGE = _frame("interchange", {"out": "n k"}, {"x": "n k", "pivots": "p"}, "n k p backwards")
 TRIANGULAR = _frame("triangular", {"out": "n k"}, {"a": "n n", "b": "n k"}, "n k upper unit transposed")
 CHOLESKY = _frame("cholesky", {"out": "n n", **_INFO}, {"a": "n n"}, "n")
-LDL = _frame("ldl", {"out": "n n", "pivots": "n", **_INFO}, {"a": "n n"}, "n")
-LDL_SOLVE = _frame("ldl_solve", {"out": "n k"}, {"a": "n n", "pivots": "n", "b": "n k"}, "n k")
+LDL = _frame("ldl", {"out": "n n", "pivots": "n", **_INFO}, {"a": "n n"}, "n hermitian")
+LDL_SOLVE = _frame("ldl_solve", {"out": "n k"}, {"a": "n n", "pivots": "n", "b": "n k"}, "n k hermitian")
 # `rank` and singular values as far as the method gives them; `rcond` is a float as its bits.
 LEAST_SQUARES = _frame(
     "least_squares", {"out": "n k", "rank": "", "values": "least", **_INFO, "work": "room"},
