@@ -1,6 +1,6 @@
 """Linear algebra under PyTorch's names: products, norms, decompositions, systems of equations.
 
-Matrices are of float32 or float64 (for `eig` complex ones, too), and any leading dimensions are those of a batch.
+Matrices are of float32, float64 or complex numbers, and any leading dimensions are those of a batch.
 LAPACK is the one inside of NumPy's wheel.
 
 Examples

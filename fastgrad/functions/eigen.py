@@ -62,7 +62,7 @@ class LinalgEig(Function):
             apart = values.unsqueeze(-2) - values.unsqueeze(-1)
             same = moved.new_ones(values.shape[-1]).diag_embed()  # a value and itself
             inner = moved / (apart.conj() + same) * (1 - same) + diagonal
-        found = solve(adjoint, inner @ adjoint)
+        found = solve(adjoint.cpu(), (inner @ adjoint).cpu()).to(adjoint.device)
         return found.real if ctx.is_real else found
 
     @staticmethod

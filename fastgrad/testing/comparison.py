@@ -17,8 +17,10 @@ TOLERANCES = {
     "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
     "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
 }
-"""Relative and absolute, of floating dtypes; other elements have to be equal."""
+"""Relative and absolute, of floating and complex dtypes; other elements have to be equal."""
 
 
 class _Options(NamedTuple):
@@ -65,8 +67,8 @@ def assert_close(
         Whether tensors may be of different classes.
     rtol, atol : float, optional
         Tolerances, both or none. By default those of the dtype: 1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64,
-        1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, none for integers and bools; of two dtypes the larger
-        ones.
+        1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, for complex numbers those of the parts, none for
+        integers and bools; of two dtypes the larger ones.
     equal_nan : bool, default False
         Whether NaN equals NaN.
     check_device, check_dtype, check_stride : bool

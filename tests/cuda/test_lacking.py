@@ -50,6 +50,34 @@ def test_what_is_lacking_is_refused_by_calls_that_say_what_to_do(driver, monkeyp
     fg.linalg.ldl_factor(fg.eye(2))  # the CPU does it
 
 
+MATRICES = {
+    "inv": fg.linalg.inv,
+    "solve": lambda x: fg.linalg.solve(x, x),
+    "det": fg.linalg.det,
+    "cholesky": fg.linalg.cholesky,
+    "eigh": fg.linalg.eigh,
+    "svd": fg.linalg.svd,
+    "qr": fg.linalg.qr,
+    "pinv": fg.linalg.pinv,
+    "matrix_exp": fg.linalg.matrix_exp,
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_complex_matrices_are_left_to_the_cpu(driver, name):
+    with pytest.raises(NotImplementedError, match=r"complex64.*\.cpu\(\)"):
+        MATRICES[name](fg.eye(2, device="cuda", dtype=fg.complex64))
+
+
+def test_eigenvectors_of_complex_matrices_on_a_gpu(driver):
+    found = []
+    for device in ("cpu", "cuda"):
+        a = fg.tensor([[1 + 1j, 2.0], [0.5j, 3.0]], device=device, requires_grad=True)
+        fg.linalg.eig(a).eigenvectors.abs().pow(3).sum().backward()
+        found.append(a.grad.cpu())
+    fg.testing.assert_close(*found)
+
+
 def test_what_is_done_otherwise_is_lacking_and_works(driver):
     orders = [fg.randperm(100, device=d, generator=fg.Generator(d).manual_seed(1)) for d in ("cpu", "cuda")]
     assert orders[0].tolist() == orders[1].tolist()

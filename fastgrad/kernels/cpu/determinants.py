@@ -151,27 +151,21 @@ def _by_singular_values(dtype: int) -> tuple[Any, Any]:
     return decompose, sign
 
 
-def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
-    """The matrices of cofactors: ``det(a)`` times the inverse transposed, and of a singular matrix
-
-    ``det(U) det(V) U C V'`` by its singular values, where C holds the products of all of these but one
-    (N. Higham, What is the adjugate of a matrix?, 2020). Of a complex one U and V' are conjugate.
-    """
-    size, b, count, step = (
-        itemsize(dtype),
-        blas(dtype),
-        more_for_singular_values(dtype),
-        itemsize(real_of(dtype)),
-    )
-    pointer, getrf, getri = ELEMENTS[dtype].pointer, lu_factors(dtype), routine("getri", dtype, 7)
-    product, wanted, (decompose, sign) = _product_of_diagonal(dtype), asked(dtype), _by_singular_values(dtype)
-    transpose_here, multiply, begin, end = b.transpose_here, b.product, b.begin, b.end
-    numbers, conjugate_here = ELEMENTS[real_of(dtype)].pointer, conjugation(dtype)
+def _scaling(dtype: int) -> Any:
+    """``scale(p, n, factor)`` multiplies elements."""
 
     @njit(**LOOP)
     def scale(p, n, factor):  # type: ignore[no-untyped-def]
         for j in range(n):
             p[j] *= factor
+
+    return scale
+
+
+def _by_products_of_values(dtype: int, sign: Any) -> Any:
+    """The cofactors of a singular matrix by its singular values and vectors, for the `sign` of determinants."""
+    multiply, scale, conjugate_here = blas(dtype).product, _scaling(dtype), conjugation(dtype)
+    numbers, pointer = ELEMENTS[real_of(dtype)].pointer, ELEMENTS[dtype].pointer
 
     @njit(**KERNEL)
     def of_singular(at, n, out, copy, values, left, right, pivots):  # type: ignore[no-untyped-def]
@@ -186,6 +180,26 @@ def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
                     others *= s[i]
             scale(advance(pointer(right), j * n), n, others)
         multiply(NO_TRANSPOSE, NO_TRANSPOSE, n, n, n, left, n, right, n, out, n)
+
+    return of_singular
+
+
+def cofactors(kernel: Any, dtype: int, layout_class: int) -> Builder:
+    """The matrices of cofactors: ``det(a)`` times the inverse transposed, and of a singular matrix
+
+    ``det(U) det(V) U C V'`` by its singular values, where C holds the products of all of these but one
+    (N. Higham, What is the adjugate of a matrix?, 2020). Of a complex one U and V' are conjugate.
+    """
+    size, b, count, step = (
+        itemsize(dtype),
+        blas(dtype),
+        more_for_singular_values(dtype),
+        itemsize(real_of(dtype)),
+    )
+    pointer, getrf, getri = ELEMENTS[dtype].pointer, lu_factors(dtype), routine("getri", dtype, 7)
+    product, wanted, (decompose, sign) = _product_of_diagonal(dtype), asked(dtype), _by_singular_values(dtype)
+    transpose_here, begin, end = b.transpose_here, b.begin, b.end
+    scale, of_singular = _scaling(dtype), _by_products_of_values(dtype, sign)
 
     def run(frame):  # type: ignore[no-untyped-def]
         f = frames.cofactors(frame)
