@@ -11,6 +11,8 @@ FASTGRAD_CUDA_SYNC=1
     Wait after each launch on a GPU, so that what goes wrong is raised where it does.
 FASTGRAD_PROGRESS_THREAD=0
     Without the thread that makes progress with calls between processes while a program computes.
+FASTGRAD_SHARED_MEMORY=0
+    Let all that ranks of one machine tell each other go by MPI's messages, also what memory they share would do faster.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ def _is_on(name: str, default: str = "0") -> bool:
 DEBUG: bool = _is_on("FASTGRAD_DEBUG")
 CUDA_SYNC: bool = _is_on("FASTGRAD_CUDA_SYNC")
 PROGRESS_THREAD: bool = _is_on("FASTGRAD_PROGRESS_THREAD", "1")
+SHARED_MEMORY: bool = _is_on("FASTGRAD_SHARED_MEMORY", "1")
 CACHE: str | None = os.environ.get("FASTGRAD_CACHE") or None
 
 

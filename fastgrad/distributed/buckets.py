@@ -37,13 +37,22 @@ class GradBucket:
         Views of it.
     parameters : list of Tensor
         In the same order.
+    sum : Repeated, optional
+        The calls that add up the buffer over the ranks of the model, where they are prepared.
     """
 
     def __init__(
-        self, index: int, count: int, buffer: Any, gradients: Sequence[Any], parameters: Sequence[Any]
+        self,
+        index: int,
+        count: int,
+        buffer: Any,
+        gradients: Sequence[Any],
+        parameters: Sequence[Any],
+        sum: Any = None,
     ) -> None:
         self._index, self._count = index, count
         self._buffer, self._gradients, self._parameters = buffer, list(gradients), list(parameters)
+        self._sum = sum
 
     def index(self) -> int:
         """The number of the bucket, in the order in which they are reduced."""
@@ -78,6 +87,20 @@ class GradBucket:
             If it is no tensor.
         """
         self._buffer = need_tensor("GradBucket.set_buffer", buffer, "buffer")
+        self._sum = None
+
+    def prepared_sum(self, group: Any) -> Any:
+        """The calls that add up the buffer over a group, if they are prepared.
+
+        Parameters
+        ----------
+        group : ProcessGroup
+
+        Returns
+        -------
+        Repeated or None
+        """
+        return self._sum if self._sum is not None and self._sum.group is group else None
 
 
 def assign_buckets(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.autograd.modes import no_grad
+from fastgrad.distributed.boards import Sharing
 from fastgrad.distributed.groups import ProcessGroup
 from fastgrad.distributed.progress import Transfer
 from fastgrad.distributed.transport import ReduceOp, memory, need_sendable, written
@@ -25,6 +26,7 @@ def run(
     end: Callable[[], Any] | None = None,
     *,
     changes: bool = True,
+    sharing: Sharing | None = None,
 ) -> Work | None:
     """Begin a call; wait for it unless the caller wants to.
 
@@ -38,6 +40,8 @@ def run(
         Return the work at once.
     changes : bool
         Whether this rank's `result` is written to.
+    sharing : Sharing, optional
+        As for `Collective`.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def run(
         if changes:
             written(*result)
 
-    work = Collective(group, call, equal, begin, result=result, end=finish)
+    work = Collective(group, call, equal, begin, sharing, result=result, end=finish)
     if async_op:
         return work.leave_alone()
     work.wait()

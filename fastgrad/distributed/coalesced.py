@@ -10,12 +10,14 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
 from fastgrad.distributed.groups import need_group
 from fastgrad.distributed.transport import ReduceOp
-from fastgrad.distributed.work import Work
+from fastgrad.distributed.work import Repeated, Work
+from fastgrad.dtypes import uint8
 from fastgrad.functions.arguments import need_tensors
-from fastgrad.functions.creation import empty
+from fastgrad.functions.creation import empty, zeros
 from fastgrad.functions.shape import cat
 from fastgrad.futures import Future
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.contracts.messages import LINE
 
 
 class Packed:
@@ -112,6 +114,50 @@ def broadcast_coalesced(tensors: Iterable[Any], group: Any, group_src: int = 0) 
         As for `begin_broadcast`.
     """
     begin_broadcast(tensors, group, group_src)()
+
+
+class Mirror:
+    """Tensors on the CPU of which all ranks often take the values that one has; how is prepared.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+    group : ProcessGroup
+    """
+
+    def __init__(self, tensors: Sequence[Any], group: Any) -> None:
+        self.tensors, self.group = list(tensors), group
+        self._known: list[Any] = []
+
+    def _prepare(self, known: list[Any]) -> None:
+        """Make room for the copies of all, each at the beginning of a line of memory."""
+        self._known = known
+        starts = [0]
+        for t in self.tensors:
+            starts.append(starts[-1] + -(-t.nbytes // LINE) * LINE)
+        self._flat = zeros(starts[-1], dtype=uint8)
+        self._copies = [
+            self._flat[start : start + t.nbytes].view(t.dtype).view(t.shape).detach()
+            for start, t in zip(starts, self.tensors, strict=False)
+        ]
+        self._calls: dict[int, Repeated] = {}
+
+    def take(self, root: int) -> None:
+        """Let all ranks have the values of one, by its number in the group."""
+        known = [(t.shape, t.dtype) for t in self.tensors]
+        if known != self._known:
+            self._prepare(known)
+        if root not in self._calls:
+            self._calls[root] = collectives.repeated_broadcast(self._flat, self.group, root)
+        here = self.group.rank() == root
+        with no_grad():
+            if here:
+                for t, copy in zip(self.tensors, self._copies, strict=True):
+                    copy.copy_(t)
+            self._calls[root].begin().wait()
+            if not here:
+                for t, copy in zip(self.tensors, self._copies, strict=True):
+                    t.copy_(copy)
 
 
 def all_reduce_coalesced(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad.distributed import gpu_calls
+from fastgrad.distributed.boards import Sharing, adding, copying
 from fastgrad.distributed.checks import (
     alike,
     average,
@@ -23,7 +24,9 @@ from fastgrad.distributed.checks import (
 from fastgrad.distributed.groups import ProcessGroup, need_group
 from fastgrad.distributed.progress import Transfer, elements, fits
 from fastgrad.distributed.transport import ReduceOp, apart, memory, mpi, need_sendable, operation
-from fastgrad.distributed.work import Collective, Work, need_timeout
+from fastgrad.distributed.work import Collective, Repeated, Work, need_timeout
+
+Begin = Transfer | Callable[[], Any]
 
 # --- reductions --------------------------------------------------------------------------------------------------
 
@@ -71,17 +74,41 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
         return None
     if gpu_calls.takes(found, tensor):
         return gpu_calls.all_reduce(found, tensor, op, async_op)
+    equal, begin, sharing = _all_reduce(found, tensor, op)
+    return run(found, "all_reduce", equal, begin, async_op, [tensor], sharing=sharing)
+
+
+def repeated_sum(tensor: Any, group: ProcessGroup) -> Repeated:
+    """The calls that add up a tensor, of memory that nobody else sees, again and again.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        As for `all_reduce`.
+    group : ProcessGroup
+
+    Returns
+    -------
+    Repeated
+    """
+    equal, begin, sharing = _all_reduce(group, tensor, ReduceOp.SUM)
+    return Repeated(group, "all_reduce", equal, begin, sharing, result=[tensor])
+
+
+def _all_reduce(group: ProcessGroup, tensor: Any, op: Any) -> tuple[tuple[Any, ...], Begin, Sharing | None]:
+    """What has to be equal on all ranks, how MPI moves the data, and how shared memory does."""
     plain = need_sendable("all_reduce", tensor)
     data, function = memory(plain), operation("all_reduce", op, plain.dtype)
 
     def average_first() -> Any:
-        average(op, plain, found)
-        return found.comm.Iallreduce(mpi().IN_PLACE, data, op=function)
+        average(op, plain, group)
+        return group.comm.Iallreduce(mpi().IN_PLACE, data, op=function)
 
-    begin: Transfer | Callable[[], Any] = average_first
-    if op is not ReduceOp.AVG and fits(data):
-        begin = Transfer("MPI_Iallreduce", mpi().IN_PLACE, data, *elements(data), function, found.comm)
-    return run(found, "all_reduce", facts(plain, op.name), begin, async_op, [tensor])
+    equal = facts(plain, op.name)
+    if op is ReduceOp.AVG or not fits(data):
+        return equal, average_first, None
+    begin = Transfer("MPI_Iallreduce", mpi().IN_PLACE, data, *elements(data), function, group.comm)
+    return equal, begin, adding(group, data, op, plain.dtype)
 
 
 def reduce(
@@ -229,20 +256,46 @@ def broadcast(
     root = root_of("broadcast", found, "src", src, group_src)
     if gpu_calls.takes(found, tensor):
         return gpu_calls.broadcast(found, tensor, root, async_op)
-    plain = need_sendable("broadcast", tensor)
-    data = memory(plain)
-    begin: Transfer | Callable[[], Any] = lambda: found.comm.Ibcast(data, root=root)  # noqa: E731
-    if fits(data):
-        begin = Transfer("MPI_Ibcast", data, *elements(data), root, found.comm)
+    equal, begin, sharing = _broadcast(found, tensor, root)
     return run(
         found,
         "broadcast",
-        facts(plain, f"src={found.ranks[root]}"),
+        equal,
         begin,
         async_op,
         [tensor],
         changes=found.rank() != root,
+        sharing=sharing,
     )
+
+
+def repeated_broadcast(tensor: Any, group: ProcessGroup, root: int) -> Repeated:
+    """The calls that give all ranks a tensor of one, of memory that nobody else sees, again and again.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        As for `broadcast`.
+    group : ProcessGroup
+    root : int
+        The rank in the group.
+
+    Returns
+    -------
+    Repeated
+    """
+    equal, begin, sharing = _broadcast(group, tensor, root)
+    return Repeated(group, "broadcast", equal, begin, sharing, result=[tensor])
+
+
+def _broadcast(group: ProcessGroup, tensor: Any, root: int) -> tuple[tuple[Any, ...], Begin, Sharing | None]:
+    plain = need_sendable("broadcast", tensor)
+    data = memory(plain)
+    equal = facts(plain, f"src={group.ranks[root]}")
+    if not fits(data):
+        return equal, lambda: group.comm.Ibcast(data, root=root), None
+    begin = Transfer("MPI_Ibcast", data, *elements(data), root, group.comm)
+    return equal, begin, copying(group, data, root)
 
 
 def all_gather_into_tensor(

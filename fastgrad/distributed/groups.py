@@ -13,6 +13,7 @@ import numpy as np
 
 from fastgrad.cuda.gpus import Gpu
 from fastgrad.distributed.backends import need_backend, need_gpu
+from fastgrad.distributed.boards import Retired, Window, all_say, board, window
 from fastgrad.distributed.faults import Farewell, Watch, meet, unname_shared_memory
 from fastgrad.distributed.nccl import Communicator
 from fastgrad.distributed.progress import queue
@@ -56,6 +57,9 @@ class ProcessGroup:
         self.backend, self.has_gpus = backend, "nccl" in backend
         self.communicators: dict[Gpu, Communicator] = {}
         self.comm, self.check = comm, comm.Dup()
+        self.board = board(comm)
+        self.windows: list[Window] = []
+        self._made_windows = 0
         self.ranks, self.watch, self.id = ranks, watch, number
         self.timeout = timeout
         self.group_name, self.group_desc = str(number), desc or ("default_pg" if not number else "undefined")
@@ -82,6 +86,24 @@ class ProcessGroup:
         if gpu not in self.communicators:
             self.communicators[gpu] = Communicator(self, gpu)
         return self.communicators[gpu]
+
+    def share(self, size: int, wanted: bool = True) -> Window | None:
+        """Memory for each rank that all share, if all want it and there is enough; all ranks call it at once.
+
+        What nobody uses any more is given back before.
+        """
+        Collective(self, "share_memory", (f"{size} bytes",), None).wait()
+        for old in list(self.windows):
+            if all_say(self.comm, not old.is_used()):
+                self.windows.remove(old)
+                old.free()
+        self._made_windows += 1
+        if self.board is None or not all_say(self.comm, wanted):
+            return None
+        made = window(self.comm, size, self._made_windows)
+        if made is not None:
+            self.windows.append(made)
+        return made
 
     def title(self) -> str:
         """What messages call it."""
@@ -152,6 +174,7 @@ class _State:
         self.farewell: Farewell | None = None
         self.made = 0  # groups, of which a process is not always a member
         self.epoch = 0
+        self.retired = Retired()
         self.variables: list[str] = []  # of the environment, that were not set before
 
 
@@ -247,6 +270,7 @@ def init_process_group(
     _compare("world_size", world_size, "WORLD_SIZE", world.Get_size())
     meet(world, limit.total_seconds())
     unname_shared_memory()
+    _state.retired.free(world)
     _state.epoch += 1
     watch = Watch(world, _state.epoch)
     ranks = tuple(range(watch.size))
@@ -367,6 +391,7 @@ def destroy_process_group(group: Any = None) -> None:
     _state.groups = [one for one in _state.groups if one not in gone]
     for one in gone:
         if not broken:
+            _state.retired.add(_state.epoch, one)
             one.free()
         one.free_communicators(broken)
         for call in list(one.flying):  # of a group that failed
@@ -429,6 +454,7 @@ def new_group(
     limit = need_timeout("new_group", timeout, world.timeout)
     members = _need_ranks(world, ranks)
     Collective(world, "new_group", (list(members),), None).wait()
+    _state.retired.free(world.comm)
     color = 0 if world.watch.rank in members else mpi().UNDEFINED
     comm = world.comm.Split(color, world.watch.rank)
     number, _state.made = _state.made, _state.made + 1

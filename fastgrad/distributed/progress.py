@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fastgrad import flags
+from fastgrad.distributed.boards import Note
 from fastgrad.distributed.transport import is_usable, library, mpi
 from fastgrad.native.contracts.messages import (
     BY_CALL,
@@ -20,7 +21,6 @@ from fastgrad.native.contracts.messages import (
     BY_PYTHON,
     CHECKING,
     FLIGHT,
-    HANDING,
     MOVING,
     OVER,
     QUEUE,
@@ -92,26 +92,34 @@ class Flight:
         How the transfer begins after the check; None if there is none.
     status : Status, optional
         Of mpi4py, written by MPI when the transfer is over.
+    note : Note, optional
+        Instead of a check by MPI.
     """
 
     def __init__(
         self,
-        request: Any,
+        request: Any = None,
         check: np.ndarray | None = None,
         gate: np.ndarray | None = None,
         begin: Transfer | Callable[[], Any] | None = None,
         status: Any = None,
+        note: Note | None = None,
     ) -> None:
         self._words = np.zeros(FLIGHT.words, np.int64)
         self.address = self._words.ctypes.data
-        self._kept = [check, gate, begin, status, request]  # MPI and the thread have their addresses
+        self._kept = [check, gate, begin, status, request, note]  # MPI and the thread have their addresses
         self.by_python = begin is not None and not isinstance(begin, Transfer)
+        self._set("queue", queue().address)
         self._set("status", mpi()._addressof(status) if status is not None else self._place("scratch"))
-        self._set("request", mpi()._addressof(request))
-        self._set("state", MOVING if check is None else CHECKING)
-        if check is not None and gate is not None:
+        self._set("request", 0 if request is None else mpi()._addressof(request))
+        self._set("state", MOVING if check is None and note is None else CHECKING)
+        if check is not None:
             self._set("check", check.ctypes.data)
+        if gate is not None:
             self._set("gate", gate.ctypes.data)
+        for field, value in () if note is None else note.words().items():
+            self._set(field, value)
+        self._place_of_data = self._get("place")
         self._set("begin", BY_NOTHING if begin is None else BY_PYTHON)
         if isinstance(begin, Transfer):
             self._set("begin", BY_CALL)
@@ -138,7 +146,7 @@ class Flight:
         Exception
             What MPI says went wrong.
         """
-        queue().call("read_state", self)
+        _routine("read_state")(self.address)
         state = self._get("seen")
         if state == OVER and self._get("code"):
             raise mpi().Exception(self._get("code"))
@@ -148,7 +156,16 @@ class Flight:
         """Python has begun the transfer; None stands for one that is over."""
         self._kept.append(request)
         self._set("request", 0 if request is None else mpi()._addressof(request))
-        queue().call("depart_by_python", self)
+        _routine("depart_by_python")(self.address)
+
+    def again(self, number: int) -> Flight:
+        """Let the flight, which is over and had a note, be that of another call of the same kind."""
+        for field in ("code", "posted", "tended"):
+            self._set(field, 0)
+        self._set("place", self._place_of_data)
+        self._set("number", number)
+        self._set("state", CHECKING)
+        return self
 
 
 class Queue:
@@ -156,37 +173,31 @@ class Queue:
 
     def __init__(self) -> None:
         self._words = np.zeros(QUEUE.words, np.int64)
-        self._address = self._words.ctypes.data
+        self.address = self._words.ctypes.data
         self._words[QUEUE.fields["test"][0]] = mpi_function("MPI_Test")
-        _routine("set_up")(self._address)
+        _routine("set_up")(self.address)
         self.threaded = flags.PROGRESS_THREAD and mpi().Query_thread() >= mpi().THREAD_MULTIPLE
         atexit.register(self.close)
         # programs may end MPI themselves, which first deletes what is kept with this communicator
         ending = mpi().Comm.Create_keyval(delete_fn=lambda *_: self.close())
         mpi().COMM_SELF.Set_attr(ending, True)
 
-    def call(self, name: str, flight: Flight) -> None:
-        """Call a compiled function that does something with a flight."""
-        both = np.zeros(HANDING.words, np.int64)
-        both[:2] = self._address, flight.address
-        _routine(name)(both.ctypes.data)
-
     def hand_over(self, flight: Flight) -> None:
         """Look after a flight from now on."""
-        self.call("hand_over", flight)
+        _routine("hand_over")(flight.address)
 
     def take_back(self, flight: Flight) -> None:
         """Look after a flight no more; MPI may still write to its memory."""
-        self.call("take_back", flight)
+        _routine("take_back")(flight.address)
 
     def look(self) -> None:
         """Get on with all flights as far as they go."""
-        _routine("look")(self._address)
+        _routine("look")(self.address)
 
-    def leave_alone(self) -> None:
-        """Nobody waits for what is under way: let the thread make progress, if MPI allows for one."""
+    def leave_alone(self, flight: Flight) -> None:
+        """Nobody waits for a flight: let the thread make progress, if MPI allows for one."""
         if self.threaded:
-            _routine("want")(self._address)
+            _routine("want")(flight.address)
 
     def rounds(self) -> int:
         """How often flights were looked at, by whomever."""
@@ -195,7 +206,7 @@ class Queue:
     def close(self) -> None:
         """End the thread."""
         if is_usable():  # a forked child has none
-            _routine("close")(self._address)
+            _routine("close")(self.address)
 
 
 @cache

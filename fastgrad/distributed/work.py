@@ -2,9 +2,10 @@
 
 Note [Checked calls]: every collective begins with a reduction of one number, which all ranks compute from the name of
 the call, its place in the sequence of the group's calls, and what has to be equal (dtype, number of elements,
-operation, root). Only if all ranks have the same one does the transfer itself begin; else each learns what the others
-called, and raises. So no rank ever hands MPI a buffer that does not fit those of the others. Calls of one group begin
-their transfers in the order in which they were made, on every rank.
+operation, root); ranks that share memory compare it there (Note [Boards] in `native.messages.boards`). Only if all
+ranks have the same one does the transfer itself begin; else each learns what the others called, and raises. So no rank
+ever hands MPI a buffer that does not fit those of the others. Calls of one group begin their transfers in the order in
+which they were made, on every rank.
 
 Checks, transfers and their order are those of flights, with which a thread gets on while nobody waits: see Note
 [Progress] in `native.messages.progress`. What Python does for a call, one Python thread does at a time: it begins
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastgrad.distributed.boards import Note, Sharing
 from fastgrad.distributed.progress import Flight, Transfer, queue
 from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.futures import Future
@@ -54,6 +56,11 @@ def need_timeout(call: str, timeout: Any, default: timedelta) -> timedelta:
     if timeout <= timedelta(0):
         raise ValueError(f"{call}(): argument 'timeout' must be more than zero, got {timeout}")
     return timeout
+
+
+def fingerprint_of(text: str) -> int:
+    """A number that stands for what a rank calls."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
 
 
 class Work:
@@ -194,8 +201,12 @@ class Work:
 
     def leave_alone(self) -> Work:
         """Nobody waits for it yet: let it make progress by itself where that is possible."""
-        queue().leave_alone()
+        if self._flight is not None and self._is_for_the_thread():
+            queue().leave_alone(self._flight)
         return self
+
+    def _is_for_the_thread(self) -> bool:
+        return True
 
     def _advance(self) -> None:
         queue().look()
@@ -286,6 +297,10 @@ class Collective(Work):
     ----------
     facts : tuple
         What has to be equal on all ranks.
+    sharing : Sharing, optional
+        How the data moves in shared memory, which `facts` say as well; `begin` is a `Transfer` or None then.
+    flight : Flight, optional
+        Of a call like this one, for this one.
     """
 
     def __init__(
@@ -294,6 +309,8 @@ class Collective(Work):
         name: str,
         facts: tuple[Any, ...],
         begin: Transfer | Callable[[], Any] | None,
+        sharing: Sharing | None = None,
+        flight: Flight | None = None,
         **more: Any,
     ) -> None:
         if rt.capturing():
@@ -306,17 +323,31 @@ class Collective(Work):
         self._facts = ", ".join(map(str, facts))
         self._texts: np.ndarray | None = None
         self._telling: Flight | None = None
+        self._sharing = sharing
         with PROGRESS:
             self.number = group.next_number()
-            text = f"{self.number} {name} {self._facts}"
-            fingerprint = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest(), "little")
-            check = np.array([fingerprint, -fingerprint], np.int64)
-            request = group.check.Iallreduce(mpi().IN_PLACE, check, op=mpi().MAX)
-            self._flight = Flight(request, check, group.gate, begin)
+            self._flight = self._checked(begin) if flight is None else flight.again(self.number)
             queue().hand_over(self._flight)
             group.pending.append(self)
             group.flying[self] = None  # MPI writes to its buffers, whether the caller keeps it or not
             self._start_in_order()
+
+    def _checked(self, begin: Transfer | Callable[[], Any] | None) -> Flight:
+        """A flight with its check."""
+        group, text = self._group, f"{self._name} {self._facts}"
+        if group.board is not None:
+            note = Note(group.board, self.number, fingerprint_of(text), self._sharing)
+            return Flight(gate=group.gate, begin=begin, note=note)
+        fingerprint = fingerprint_of(f"{self.number} {text}")
+        check = np.array([fingerprint, -fingerprint], np.int64)
+        request = group.check.Iallreduce(mpi().IN_PLACE, check, op=mpi().MAX)
+        return Flight(request, check, group.gate, begin)
+
+    def _is_for_the_thread(self) -> bool:
+        """Sums in place are work of this rank's own: no thread takes the cores of the computation for them."""
+        board = self._group.board
+        in_place = self._sharing is not None and self._sharing.place != 0
+        return not in_place or board is None or board.has_idle_cores
 
     def _start_in_order(self) -> None:
         """Begin the transfers of calls on which all agree, up to this one.
@@ -396,6 +427,42 @@ class Collective(Work):
 
     def _missing(self) -> str:
         return self._group.watch.missing(self._group.ranks, self._group.id, self.number)
+
+
+class Repeated:
+    """A call that is made again and again, with the same tensors; what can be prepared is.
+
+    A rank computes for long between two of them, after which nothing that a call needs is in a cache: so the less it
+    does the better.
+
+    Parameters
+    ----------
+    group, name, facts, begin, sharing, **more
+        As for `Collective`.
+    """
+
+    def __init__(
+        self,
+        group: ProcessGroup,
+        name: str,
+        facts: tuple[Any, ...],
+        begin: Transfer | Callable[[], Any] | None,
+        sharing: Sharing | None = None,
+        **more: Any,
+    ) -> None:
+        self.group, self._given = group, (name, (", ".join(map(str, facts)),), begin, sharing)
+        self._more = more
+        self._flight: Flight | None = None
+        self._last: Work | None = None
+        self._lasts = group.board is not None and not callable(begin)
+
+    def begin(self) -> Work:
+        """Make the call; it is under way then."""
+        flight = self._flight if self._last is not None and self._last._done else None
+        work = Collective(self.group, *self._given, flight, **self._more)
+        if self._lasts:
+            self._flight, self._last = work._flight, work
+        return work.leave_alone()
 
 
 class PointToPoint(Work):

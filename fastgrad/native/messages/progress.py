@@ -16,6 +16,9 @@ as long after each round, up to `LONGEST`: MPI has no call that waits for any of
 core, and the cores belong to the computation of the ranks. A round that moved something, or took more of the
 processor's time than looking takes, did work that someone has to do: then the next one follows at once. Time in which
 the thread wanted to run and could not does not count, or it would run most where there are too few cores.
+
+Flights with a board are checked, and many of them moved, in shared memory instead: see Note [Boards] in `boards`. The
+thread looks at all flights while there is one that it is to tend.
 """
 
 from __future__ import annotations
@@ -44,11 +47,12 @@ from fastgrad.native.contracts.messages import (
     CHECKING,
     DIFFERS,
     FLIGHT,
-    HANDING,
     MOVING,
     OVER,
     QUEUE,
+    SUMMED,
 )
+from fastgrad.native.messages import boards
 
 SHORTEST, LONGEST = 20, 500
 """Microseconds between two rounds of the thread. With the longest, looking takes less than a hundredth of a core, and a
@@ -60,7 +64,6 @@ LOOKING = 10_000
 
 flight = caster(FLIGHT)
 queue = caster(QUEUE)
-handing = caster(HANDING)
 drive_address = start_routine("messages_drive")
 test_request = function_at("qqq")
 begin_transfer = function_at("q" * CALL_WORDS)
@@ -87,6 +90,9 @@ def has_come(q, f):
 @native_once
 def depart(f):
     """All ranks made this call, and those before it are on their way: begin the transfer, unless Python does."""
+    if f.board != 0 and boards.move(f):
+        boards.consume(f)
+        return
     if f.begin == BY_NOTHING:
         f.state = OVER
     elif f.begin == BY_CALL:
@@ -94,16 +100,22 @@ def depart(f):
         a = f.arguments
         f.code = begin_transfer(f.function, a[0], a[1], a[2], a[3], a[4], a[5], a[6])
         f.state = MOVING if f.code == 0 else OVER
+    if f.board != 0 and f.state != AGREED:
+        boards.consume(f)
 
 
 @native_once
 def advance(q, f, first):
     """Get on with a flight as far as it goes; `first` says if no earlier one of its group waits to depart."""
-    if f.state == CHECKING and has_come(q, f):
+    if f.state == CHECKING and f.board != 0:
+        boards.compare(f)
+    elif f.state == CHECKING and has_come(q, f):
         both = words(f.check)
         f.state = AGREED if both[0] == -both[1] else DIFFERS
     if f.state == AGREED and first:
         depart(f)
+    if f.state == SUMMED:
+        boards.follow(f)
     if f.state == MOVING and has_come(q, f):
         f.state = OVER
 
@@ -134,12 +146,13 @@ def make_round(q):
 
 @native_once
 def count_flights(q):
-    """How many there are."""
-    n, at = 0, q.first
+    """How many there are; 0 if the thread is to tend none of them."""
+    n, tended, at = 0, False, q.first
     while at != 0:
         n += 1
+        tended = tended or flight(at).tended != 0
         at = flight(at).link
-    return n
+    return n if tended else 0
 
 
 @native_once
@@ -158,11 +171,11 @@ def drive(handle):
     pause = SHORTEST
     mutex_lock(address_of(q.mutex))
     while q.closing == 0:
-        if q.first == 0:
+        n = count_flights(q)
+        if n == 0:
             sleep_until_wanted(q)
             pause = SHORTEST
             continue
-        n = count_flights(q)
         before = thread_nanoseconds()
         moved = make_round(q)
         worked = moved or thread_nanoseconds() - before > n * LOOKING
@@ -191,27 +204,26 @@ def set_up(handle):
 @native_once
 def hand_over(handle):
     """Put a flight behind the others."""
-    h = handing(handle)
-    q = queue(h.queue)
+    flight(handle).link = 0
+    q = queue(flight(handle).queue)
     mutex_lock(address_of(q.mutex))
     place = address_of(q) + FIRST
     while words(place)[0] != 0:
         place = words(place)[0] + LINK
-    words(place)[0] = h.flight
+    words(place)[0] = handle
     mutex_unlock(address_of(q.mutex))
 
 
 @native_once
 def take_back(handle):
     """Take a flight out, so that nobody looks at it any more, wherever it is."""
-    h = handing(handle)
-    q = queue(h.queue)
+    q = queue(flight(handle).queue)
     mutex_lock(address_of(q.mutex))
     place = address_of(q) + FIRST
-    while words(place)[0] != 0 and words(place)[0] != h.flight:
+    while words(place)[0] != 0 and words(place)[0] != handle:
         place = words(place)[0] + LINK
-    if words(place)[0] == h.flight:
-        words(place)[0] = flight(h.flight).link
+    if words(place)[0] == handle:
+        words(place)[0] = flight(handle).link
     mutex_unlock(address_of(q.mutex))
 
 
@@ -227,8 +239,8 @@ def look(handle):
 @native_once
 def read_state(handle):
     """Let Python see the state of a flight. One that is over is out of the queue by then."""
-    h = handing(handle)
-    q, f = queue(h.queue), flight(h.flight)
+    f = flight(handle)
+    q = queue(f.queue)
     mutex_lock(address_of(q.mutex))
     f.seen = f.state
     mutex_unlock(address_of(q.mutex))
@@ -237,21 +249,24 @@ def read_state(handle):
 @native_once
 def depart_by_python(handle):
     """Python has begun the transfer of a flight, whose request it has set; or there is none."""
-    h = handing(handle)
-    q, f = queue(h.queue), flight(h.flight)
+    f = flight(handle)
+    q = queue(f.queue)
     mutex_lock(address_of(q.mutex))
     f.state = OVER if f.request == 0 else MOVING
+    if f.board != 0:
+        boards.consume(f)
     mutex_unlock(address_of(q.mutex))
 
 
 @native_once
 def want(handle):
-    """Let a thread make progress from now on, until there are no flights."""
-    q = queue(handle)
+    """Let a thread make progress with a flight, and until there is none that it is to tend."""
+    q = queue(flight(handle).queue)
     mutex_lock(address_of(q.mutex))
-    if q.running == 0 and thread_create(address_of(q.thread), 0, drive_address(), handle) == 0:
+    if q.running == 0 and thread_create(address_of(q.thread), 0, drive_address(), address_of(q)) == 0:
         q.running = 1
     q.wanted = 1
+    flight(handle).tended = 1
     condition_wake_all(address_of(q.condition))
     mutex_unlock(address_of(q.mutex))
 

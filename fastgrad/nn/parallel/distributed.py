@@ -17,7 +17,7 @@ from fastgrad.distributed.buckets import (
     BuiltinCommHookType,
     need_comm_hook,
 )
-from fastgrad.distributed.coalesced import broadcast_coalesced
+from fastgrad.distributed.coalesced import Mirror, broadcast_coalesced
 from fastgrad.distributed.groups import need_member
 from fastgrad.distributed.transport import ReduceOp
 from fastgrad.distributed.work import Work
@@ -151,6 +151,7 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self._kept_buffers = [b for name, b in module.named_buffers() if name not in ignored]
         self._kept_parameters = [p for name, p in module.named_parameters() if name not in ignored]
+        self._mirror = Mirror(self._kept_buffers, self.process_group)
         self._by_initial_size, self._told = True, list[Work]()
         if init_sync:
             _need_equal(self.process_group, named)
@@ -181,9 +182,13 @@ class DistributedDataParallel(Module, Joinable):
         """What all ranks do before a forward, those as well that have joined and run none."""
         if syncs:
             self.reducer.rebuild()
+            self.reducer.settle()
         if self.will_sync_module_buffers():
             source = self._common_rank(not joined) if self._join_config.enable else 0
-            broadcast_coalesced(self._kept_buffers, self.process_group, source)
+            if all(b.device.type == "cpu" for b in self._kept_buffers):
+                self._mirror.take(source)
+            else:
+                broadcast_coalesced(self._kept_buffers, self.process_group, source)
         self.require_forward_param_sync = syncs
 
     def will_sync_module_buffers(self) -> bool:

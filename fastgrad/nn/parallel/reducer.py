@@ -23,11 +23,14 @@ from fastgrad.autograd.graph import get_gradient_edge
 from fastgrad.autograd.hooks import hook_name
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
-from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, average
+from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, begin_average
+from fastgrad.distributed.boards import KINDS
 from fastgrad.distributed.buckets import GradBucket, assign_buckets, need_future, need_reduced
+from fastgrad.distributed.work import Repeated, Work
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.futures import Future
+from fastgrad.native.contracts.messages import LINE
 
 
 class Bucket:
@@ -43,16 +46,25 @@ class Bucket:
 
     def __init__(self, numbers: Sequence[int], parameters: Sequence[Any]) -> None:
         self.numbers, self.parameters = list(numbers), list(parameters)
-        first = self.parameters[0]
-        sizes = [p.numel() for p in self.parameters]
-        self.buffer = zeros(sum(sizes), dtype=first.dtype, device=first.device)
-        ends = np.cumsum(sizes).tolist()
-        self.views = [
-            self.buffer[end - size : end].view(p.shape).detach()  # may be gradients, which are no views
-            for end, size, p in zip(ends, sizes, self.parameters, strict=True)
-        ]
+        self.sizes = [p.numel() for p in self.parameters]
+        self.lie_apart()
         self.left = 0
-        self.future: Future[Any] | None = None
+        self.future: Future[Any] | None = None  # of a communication hook
+        self.work: Work | None = None  # without one
+
+    def lie_apart(self) -> None:
+        """Let the gradients lie in memory of this rank's own from now on."""
+        first = self.parameters[0]
+        self.lie_in(zeros(sum(self.sizes), dtype=first.dtype, device=first.device))
+
+    def lie_in(self, buffer: Any, sum: Repeated | None = None) -> None:
+        """Let the gradients lie in this flat tensor from now on; `sum` are the calls that add it up."""
+        self.buffer, self.sum = buffer, sum
+        ends = np.cumsum(self.sizes).tolist()
+        self.views = [
+            buffer[end - size : end].view(p.shape).detach()  # may be gradients, which are no views
+            for end, size, p in zip(ends, self.sizes, self.parameters, strict=True)
+        ]
 
 
 class Reducer:
@@ -96,6 +108,7 @@ class Reducer:
         self.order: list[int] = []  # in which gradients became ready
         self.passes = 0  # that reduced gradients
         self.rebuilt = find_unused and not static
+        self.settled = self.shared = False  # whether buckets may lie in memory that ranks share, and do
         self.counts: Counter[int] | None = None  # with a static graph: how often each becomes ready in a pass
         self.expecting = self.begun = False
         self.used: set[int] = set()  # since gradients were reduced, also by passes that reduced none
@@ -110,17 +123,47 @@ class Reducer:
         """Make buckets, and where gradients are views of old ones, let them be views of these."""
         old = getattr(self, "place", {})
         self.buckets = [Bucket(numbers, [self.parameters[k] for k in numbers]) for numbers in assignment]
-        self.place: dict[int, tuple[Bucket, Any]] = {
-            k: (bucket, view)
-            for bucket in self.buckets
-            for k, view in zip(bucket.numbers, bucket.views, strict=True)
-        }
+        self.place = self.places()
         for k, (_, view) in old.items():
             p = self.parameters[k]
             if p.grad is not None and _is(p.grad, view):
                 with no_grad():
                     self.place[k][1].copy_(p.grad)
                 p.grad = self.place[k][1]
+
+    def places(self) -> dict[int, tuple[Bucket, Any]]:
+        """The bucket of each parameter, and the view that its gradient has there."""
+        return {
+            k: (bucket, view)
+            for bucket in self.buckets
+            for k, view in zip(bucket.numbers, bucket.views, strict=True)
+        }
+
+    def settle(self) -> None:
+        """Once buckets stay as they are: let those that nobody else sees lie in memory that the ranks share.
+
+        What a communication hook gets, and gradients that are views, may be kept by programs for longer than that.
+        """
+        private = self.hook in (None, allreduce_hook) and not self.as_views
+        if self.rebuilt and not self.settled and self.group.board is not None:
+            self.settled = True
+            sizes = [bucket.buffer.nbytes for bucket in self.buckets]
+            starts = np.cumsum([0, *(-(-size // LINE) * LINE for size in sizes)]).tolist()
+            fits = all(dtype in KINDS and device.type == "cpu" for dtype, device in self.kinds) and all(sizes)
+            found = self.group.share(starts[-1], private and fits)
+            if found is None:
+                return
+            self.shared = True
+            for bucket, start, size in zip(self.buckets, starts, sizes, strict=False):
+                buffer = from_numpy(found.memory(start, size, np.uint8)).view(bucket.buffer.dtype)
+                bucket.lie_in(buffer, collectives.repeated_sum(buffer, self.group))
+        elif self.shared and not private:  # there is a hook now
+            self.shared = False
+            for bucket in self.buckets:
+                bucket.lie_apart()
+        else:
+            return
+        self.place = self.places()
 
     def rebuild(self) -> None:
         """Once: assign the parameters to buckets in the order in which rank 0 got their gradients, unused ones last."""
@@ -141,7 +184,7 @@ class Reducer:
     def reset(self) -> None:
         """Begin to wait for all gradients."""
         for bucket in self.buckets:
-            bucket.left, bucket.future = len(bucket.numbers), None
+            bucket.left, bucket.future, bucket.work = len(bucket.numbers), None, None
         self.next = 0
         self.ready: set[int] = set()
         self.unused: list[int] = []
@@ -234,10 +277,12 @@ class Reducer:
     def send(self, index: int) -> None:
         """Hand a bucket to the communication hook."""
         bucket = self.buckets[index]
-        given = GradBucket(index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters)
         if self.hook is None:
-            bucket.future = average(bucket.buffer, self.group, self.count and self.count())
+            bucket.work = begin_average(bucket.buffer, self.group, self.count and self.count(), bucket.sum)
             return
+        given = GradBucket(
+            index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters, bucket.sum
+        )
         with self.named(index):
             value = self.hook(self.state, given)
         bucket.future = need_future(self.hook, index, value)
@@ -257,19 +302,26 @@ class Reducer:
         used = self.used_anywhere()
         with no_grad():
             for index, bucket in enumerate(self.buckets):
-                assert bucket.future is not None
-                hook = self.hook or allreduce_hook
-                with self.named(index):
-                    value = bucket.future.wait()
-                reduced = need_reduced(hook, index, value, bucket.buffer)
-                if not _is(reduced, bucket.buffer):
-                    bucket.buffer.copy_(reduced.detach().view(-1))
+                self.wait_for(index)
                 for k, p, view in zip(bucket.numbers, bucket.parameters, bucket.views, strict=True):
                     if used[k]:
                         self.write_back(p, view)
         self.expecting = self.begun = False
         self.used.clear()
         self.passes += 1
+
+    def wait_for(self, index: int) -> None:
+        """Wait until what came of a bucket is in its buffer."""
+        bucket = self.buckets[index]
+        if bucket.work is not None:
+            bucket.work.wait()
+            return
+        assert bucket.future is not None
+        with self.named(index):
+            value = bucket.future.wait()
+        reduced = need_reduced(self.hook, index, value, bucket.buffer)
+        if not _is(reduced, bucket.buffer):
+            bucket.buffer.copy_(reduced.detach().view(-1))
 
     def answer_pass(self) -> None:
         """Take part in the pass of other ranks with zeros; gradients become what theirs are reduced to."""

@@ -11,23 +11,34 @@ from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
 from fastgrad.distributed.buckets import GradBucket
 from fastgrad.distributed.groups import need_member
+from fastgrad.distributed.work import Repeated, Work
 from fastgrad.futures import Future
 
 Hook = Callable[[Any, GradBucket], Future[Any]]
 
 
-def average(tensor: Any, group: Any, count: int | None = None) -> Future[Any]:
-    """A future of the mean of a tensor over the ranks, or a `count` of them, in its memory."""
+def average(tensor: Any, group: Any, call: Repeated | None = None) -> Future[Any]:
+    """A future of the mean of a tensor over the ranks, in its memory; `call` is one that adds it up."""
+    return begin_average(tensor, group, None, call).get_future().then(lambda done: done.value()[0])
+
+
+def begin_average(tensor: Any, group: Any, count: int | None, call: Repeated | None) -> Work:
+    """The work of the mean of a tensor over the ranks, or a `count` of them, in its memory."""
     with no_grad():
         tensor.div_(need_member("average", group).size() if count is None else count)
-    return total(tensor, group).then(lambda done: done.value()[0])
+    return begin_total(tensor, group) if call is None else call.begin()
+
+
+def begin_total(tensor: Any, group: Any) -> Work:
+    """The work of the sum of a tensor over the ranks, in its memory."""
+    work = collectives.all_reduce(tensor, group=need_member("all_reduce", group), async_op=True)
+    assert work is not None
+    return work
 
 
 def total(tensor: Any, group: Any) -> Future[Any]:
     """A future of a list of the sum of a tensor over the ranks, in its memory."""
-    work = collectives.all_reduce(tensor, group=need_member("all_reduce", group), async_op=True)
-    assert work is not None
-    return work.get_future()
+    return begin_total(tensor, group).get_future()
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
@@ -48,7 +59,8 @@ def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
     --------
     ``model.register_comm_hook(None, allreduce_hook)``
     """
-    return average(bucket.buffer(), process_group)
+    call = bucket.prepared_sum(need_member("allreduce_hook", process_group))
+    return average(bucket.buffer(), process_group, call)
 
 
 def _compress_hook(dtype: Any, process_group: Any, bucket: GradBucket) -> Future[Any]:

@@ -1,0 +1,63 @@
+"""What ranks of one machine do in memory that they share."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ranks import run, succeed
+
+pytest.importorskip("mpi4py")
+pytestmark = pytest.mark.mpi
+
+
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize(
+    ("number", "case"),
+    [
+        ("O6", "small"),
+        ("O6", "ahead"),
+        ("O7", "in_place"),
+        ("O7", "without_room"),
+        ("O7", "which"),
+        ("O8", "freed"),
+    ],
+)
+def test_cases(number: str, case: str, n: int):
+    assert succeed(n, "shared.py", case) == ""
+
+
+def test_o6_if_one_rank_does_not_want_it():
+    assert succeed(2, "shared.py", "only_here") == ""
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_o7_numbers_are_those_of_mpi(n: int, monkeypatch: pytest.MonkeyPatch):
+    """Those of two ranks have the same bits; of more, MPI adds in another order."""
+    here = json.loads(succeed(n, "shared.py", "train"))
+    monkeypatch.setenv("FASTGRAD_SHARED_MEMORY", "0")
+    by_mpi = json.loads(succeed(n, "shared.py", "train"))
+    if n == 2:
+        assert here == by_mpi
+    for a, b in zip(here, by_mpi, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_o8_no_file_stays():
+    done = run(2, "shared.py", "dies", launcher=(sys.executable, "-m", "fastgrad", "launch", "-n", "2"))
+    assert done.returncode != 0
+    assert "is gone" in done.stderr + done.stdout
+    names = set(re.findall(r"/dev/shm/\w+", done.stdout))
+    assert names or sys.platform != "linux"
+    assert not any(Path(name).exists() for name in names)
+
+
+def test_w1_calls_are_compared():
+    done = run(2, "shared.py", "differs")
+    assert done.returncode != 0
+    assert "does not match the calls of the other ranks" in done.stderr
+    assert "rank 1 called all_reduce(float32, 5 elements, SUM)" in done.stderr
