@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from functools import cache
 from typing import Any
 from weakref import finalize
 
@@ -215,6 +216,12 @@ def _has_idle_cores(comm: Any) -> bool:
 # --- data --------------------------------------------------------------------------------------------------------
 
 
+@cache
+def bits_of(number: float) -> int:
+    """The bits of a float64 as a word."""
+    return int(np.float64(number).view(np.int64))
+
+
 class Sharing:
     """How the data of a call moves in shared memory.
 
@@ -232,6 +239,11 @@ class Sharing:
         By which all ranks know the memory that is added up.
     places : array, optional
         Its addresses on all ranks.
+
+    Attributes
+    ----------
+    divisor : int
+        By what floating-point elements are divided before they are added, as `bits_of` gives it; 0 if they are not.
     """
 
     def __init__(
@@ -245,6 +257,7 @@ class Sharing:
     ) -> None:
         self.sharing, self.data, self.kind, self.root = sharing, data, kind, root
         self.place, self.places = place, places
+        self.divisor = 0
 
     def words(self) -> dict[str, int]:
         """The words of a flight."""
@@ -256,6 +269,7 @@ class Sharing:
             "root": self.root,
             "place": self.place,
             "places": 0 if self.places is None else self.places.ctypes.data,
+            "divisor": self.divisor,
         }
 
 

@@ -119,7 +119,6 @@ class Flight:
             self._set("gate", gate.ctypes.data)
         for field, value in () if note is None else note.words().items():
             self._set(field, value)
-        self._place_of_data = self._get("place")
         self._set("begin", BY_NOTHING if begin is None else BY_PYTHON)
         if isinstance(begin, Transfer):
             self._set("begin", BY_CALL)
@@ -127,6 +126,7 @@ class Flight:
             words = [*begin.words, self._place("own")]
             at = FLIGHT.fields["arguments"][0]
             self._words[at : at + len(words)] = words
+        self._fresh = None if note is None else self._words.copy()
 
     def _place(self, field: str) -> int:
         return self.address + FLIGHT.offset(field)
@@ -158,13 +158,12 @@ class Flight:
         self._set("request", 0 if request is None else mpi()._addressof(request))
         _routine("depart_by_python")(self.address)
 
-    def again(self, number: int) -> Flight:
+    def again(self, number: int, divisor: int) -> Flight:
         """Let the flight, which is over and had a note, be that of another call of the same kind."""
-        for field in ("code", "posted", "tended"):
-            self._set(field, 0)
-        self._set("place", self._place_of_data)
+        assert self._fresh is not None
+        self._words[:] = self._fresh
         self._set("number", number)
-        self._set("state", CHECKING)
+        self._set("divisor", divisor)
         return self
 
 

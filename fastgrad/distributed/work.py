@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fastgrad.distributed.boards import Note, Sharing
+from fastgrad.distributed.boards import Note, Sharing, bits_of
 from fastgrad.distributed.progress import Flight, Transfer, queue
 from fastgrad.distributed.transport import DistBackendError, mpi, need_usable
 from fastgrad.futures import Future
@@ -326,7 +326,9 @@ class Collective(Work):
         self._sharing = sharing
         with PROGRESS:
             self.number = group.next_number()
-            self._flight = self._checked(begin) if flight is None else flight.again(self.number)
+            self._flight = (
+                self._checked(begin) if flight is None else flight.again(self.number, self._divisor())
+            )
             queue().hand_over(self._flight)
             group.pending.append(self)
             group.flying[self] = None  # MPI writes to its buffers, whether the caller keeps it or not
@@ -342,6 +344,9 @@ class Collective(Work):
         check = np.array([fingerprint, -fingerprint], np.int64)
         request = group.check.Iallreduce(mpi().IN_PLACE, check, op=mpi().MAX)
         return Flight(request, check, group.gate, begin)
+
+    def _divisor(self) -> int:
+        return 0 if self._sharing is None else self._sharing.divisor
 
     def _is_for_the_thread(self) -> bool:
         """Sums in place are work of this rank's own: no thread takes the cores of the computation for them."""
@@ -454,7 +459,14 @@ class Repeated:
         self._more = more
         self._flight: Flight | None = None
         self._last: Work | None = None
+        self._sharing = sharing
         self._lasts = group.board is not None and not callable(begin)
+
+    def average(self, count: int) -> Work:
+        """Make the call, which adds up what each rank has, and divide that by a number before."""
+        assert self._sharing is not None
+        self._sharing.divisor = bits_of(count)
+        return self.begin()
 
     def begin(self) -> Work:
         """Make the call; it is under way then."""

@@ -14,6 +14,7 @@ FLIGHT = Record(
     queue=1, link=1, state=1, seen=1, code=1, check=1, gate=1, begin=1, function=1, arguments=CALL_WORDS,
     request=1, own=1, status=1, scratch=8, flag=1, tended=1,
     board=1, number=1, fingerprint=1, posted=1, sharing=1, root=1, place=1, data=1, places=1, count=1, kind=1,
+    divisor=1,
 )  # fmt: skip
 """A transfer, and the check before it. `queue`: the address of that of the process; `link`: the next one; `state`: of
 those below, and `seen`, what Python has read of it; `code`: that of MPI for what went wrong, or 0; `check`: the address
@@ -24,7 +25,8 @@ the addresses of MPI's, which may be `own` and `scratch`; `tended`: whether the 
 With a board: `board`: its address; `number` and `fingerprint` of the call; `posted`: whether this rank has told the
 others; `sharing`: how the data moves in shared memory, of those below; `root`: the rank that has it; `place`: by which
 the ranks of a sum know the memory that they share, or 0; `data`: where the elements lie, and `places`, a table of where
-they lie for each rank; `count` and `kind`: how many elements, or bytes, of which kind, of those below."""
+they lie for each rank; `count` and `kind`: how many elements, or bytes, of which kind, of those below; `divisor`: by
+what each rank's floating-point elements are divided before they are added, as the bits of a float64, or 0."""
 
 BOARD = Record("mpi_board", members=1, own=1, areas=1)
 """`members`: how many ranks there are, and which of them this is, `own`; `areas`: the address of a table of addresses

@@ -21,11 +21,14 @@ dies leaves numbers that do not grow, which the others find as they find an answ
 
 from __future__ import annotations
 
+from numba import types
+
 from fastgrad.native.base.intrinsics import (
     address_of,
     caster,
     f32s,
     f64s,
+    float_of,
     i32s,
     memcpy,
     native,
@@ -88,6 +91,9 @@ def all_reached(b, offset, number):
 
 # --- arithmetic --------------------------------------------------------------------------------------------------
 
+REST = (1 << 52) - 1
+"""The bits of a float64 that are 0 in powers of two, apart from sign and exponent."""
+
 
 @native
 def width_of(kind):
@@ -122,15 +128,108 @@ def add(kind, result, first, second, count):
         add_int64(result, first, second, count)
 
 
+@native
+def times(a, b):
+    """The product."""
+    return a * b
+
+
+@native
+def over(a, b):
+    """The quotient."""
+    return a / b
+
+
+def _scaling(pointer, real, scale):
+    def fill(result, given, count, number):
+        a, b, c = pointer(result), pointer(given), real(number)
+        for k in range(count):
+            a[k] = scale(b[k], c)
+
+    def gather(result, first, second, count, number):
+        a, b, c, d = pointer(result), pointer(first), pointer(second), real(number)
+        for k in range(count):
+            a[k] = scale(b[k], d) + scale(c[k], d)
+
+    def go_on(result, given, count, number):
+        a, b, c = pointer(result), pointer(given), real(number)
+        for k in range(count):
+            a[k] += scale(b[k], c)
+
+    return native_once(fill), native_once(gather), native_once(go_on)
+
+
+fill_times_32, gather_times_32, go_on_times_32 = _scaling(f32s, types.float32, times)
+fill_over_32, gather_over_32, go_on_over_32 = _scaling(f32s, types.float32, over)
+fill_times_64, gather_times_64, go_on_times_64 = _scaling(f64s, types.float64, times)
+fill_over_64, gather_over_64, go_on_over_64 = _scaling(f64s, types.float64, over)
+
+
 @native_once
-def add_up(kind, result, sources, members, at, count):
-    """Write the sum of what lies `at` so many bytes behind the sources of all ranks, in their order."""
-    if members == 1:
-        memcpy(result, words(sources)[0] + at, count * width_of(kind))
-        return
-    add(kind, result, words(sources)[0] + at, words(sources)[1] + at, count)
+def divide(kind, result, given, count, divisor):
+    """Write the quotients of elements and a divisor, whose bits these are: of powers of two by products, with the same
+    bits.
+    """
+    number = float_of(divisor)
+    if kind == FLOAT32 and divisor & REST == 0:
+        fill_times_32(result, given, count, 1.0 / number)
+    elif kind == FLOAT32:
+        fill_over_32(result, given, count, number)
+    elif kind == FLOAT64 and divisor & REST == 0:
+        fill_times_64(result, given, count, 1.0 / number)
+    elif kind == FLOAT64:
+        fill_over_64(result, given, count, number)
+
+
+@native_once
+def add_quotients(kind, result, first, second, count, divisor):
+    """Write the sums of the quotients of elements that lie at two addresses."""
+    number = float_of(divisor)
+    if kind == FLOAT32 and divisor & REST == 0:
+        gather_times_32(result, first, second, count, 1.0 / number)
+    elif kind == FLOAT32:
+        gather_over_32(result, first, second, count, number)
+    elif kind == FLOAT64 and divisor & REST == 0:
+        gather_times_64(result, first, second, count, 1.0 / number)
+    elif kind == FLOAT64:
+        gather_over_64(result, first, second, count, number)
+
+
+@native_once
+def add_quotient(kind, result, given, count, divisor):
+    """Add the quotients of elements to others."""
+    number = float_of(divisor)
+    if kind == FLOAT32 and divisor & REST == 0:
+        go_on_times_32(result, given, count, 1.0 / number)
+    elif kind == FLOAT32:
+        go_on_over_32(result, given, count, number)
+    elif kind == FLOAT64 and divisor & REST == 0:
+        go_on_times_64(result, given, count, 1.0 / number)
+    elif kind == FLOAT64:
+        go_on_over_64(result, given, count, number)
+
+
+@native_once
+def add_up(f, result, members, at, count):
+    """Write the sum of what lies `at` so many bytes behind the places of all ranks, at least two, in their order."""
+    first, second = words(f.places)[0] + at, words(f.places)[1] + at
+    if f.divisor != 0:
+        add_quotients(f.kind, result, first, second, count, f.divisor)
+    else:
+        add(f.kind, result, first, second, count)
     for rank in range(2, members):
-        add(kind, result, result, words(sources)[rank] + at, count)
+        given = words(f.places)[rank] + at
+        if f.divisor != 0:
+            add_quotient(f.kind, result, given, count, f.divisor)
+        else:
+            add(f.kind, result, result, given, count)
+
+
+@native
+def divide_own(f):
+    """Divide what this rank has by the divisor of a call, if it has one."""
+    if f.divisor != 0:
+        divide(f.kind, f.data, f.data, f.count, f.divisor)
 
 
 @native_once
@@ -146,7 +245,7 @@ def add_own_part(b, f):
     while start < end:
         count = min(step, end - start)
         at = start * width
-        add_up(f.kind, result, f.places, b.members, at, count)
+        add_up(f, result, b.members, at, count)
         for rank in range(b.members):
             memcpy(words(f.places)[rank] + at, result, count * width)
         start += count
@@ -163,6 +262,8 @@ def post(f):
         own = note(note_of(b, b.own, f.number))
         own.fingerprint = f.fingerprint
         own.place = f.place
+        if f.sharing == ADDS:
+            divide_own(f)
         if f.sharing == ADDS or (f.sharing == COPIES and f.root == b.own):
             memcpy(address_of(own) + NOTE_HEAD, f.data, f.count * width_of(f.kind))
         atomic_store(address_of(own), f.number)
@@ -204,6 +305,8 @@ def move(f):
         atomic_store(area_of(b, b.own) + SUMS, f.number)
         f.state = SUMMED
         follow(f)
+    elif f.sharing == ADDS_IN_PLACE:
+        divide_own(f)
     return f.state >= OVER
 
 

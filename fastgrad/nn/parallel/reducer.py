@@ -263,10 +263,11 @@ class Reducer:
         grad = parameter.grad
         if grad is None:
             view.zero_()
+        elif not self.as_views:
+            view.copy_(grad.detach())
         elif grad is not view and not _is(grad, view):
             view.copy_(grad.detach())
-            if self.as_views:
-                parameter.grad = view
+            parameter.grad = view
         bucket.left -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].left:
             self.send(self.next)
@@ -326,7 +327,7 @@ class Reducer:
     def answer_pass(self) -> None:
         """Take part in the pass of other ranks with zeros; gradients become what theirs are reduced to."""
         self.reset()
-        self.used = set() if self.find_unused or self.static else set(range(len(self.parameters)))
+        self.used = set()
         with no_grad():
             for bucket in self.buckets:
                 bucket.buffer.zero_()
@@ -344,10 +345,11 @@ class Reducer:
 
     def used_anywhere(self) -> Sequence[bool]:
         """Which parameters got a gradient on some rank; the others keep what they have."""
+        if not (self.find_unused or self.static):
+            return [True] * len(self.parameters)
         used = np.zeros(len(self.parameters), np.int32)
         used[list(self.used)] = 1
-        if self.find_unused or self.static:
-            collectives.all_reduce(from_numpy(used), group=self.group)
+        collectives.all_reduce(from_numpy(used), group=self.group)
         return [bool(n) for n in used]
 
 

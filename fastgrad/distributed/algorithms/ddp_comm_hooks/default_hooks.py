@@ -24,9 +24,12 @@ def average(tensor: Any, group: Any, call: Repeated | None = None) -> Future[Any
 
 def begin_average(tensor: Any, group: Any, count: int | None, call: Repeated | None) -> Work:
     """The work of the mean of a tensor over the ranks, or a `count` of them, in its memory."""
+    divisor = need_member("average", group).size() if count is None else count
+    if call is not None:
+        return call.average(divisor)
     with no_grad():
-        tensor.div_(need_member("average", group).size() if count is None else count)
-    return begin_total(tensor, group) if call is None else call.begin()
+        tensor.div_(divisor)
+    return begin_total(tensor, group)
 
 
 def begin_total(tensor: Any, group: Any) -> Work:
