@@ -148,14 +148,14 @@ def train():
         numbers(trained(5, static_graph=True)),
         numbers(trained(5, hook=allreduce_hook)),
         numbers(trained(5, late=allreduce_hook)),
+        numbers(trained(5, gradient_as_bucket_view=True)),
     ]
-    assert all(one == found[0] for one in found[1:])
-    views = numbers(
-        trained(5, gradient_as_bucket_view=True)
-    )  # which MPI adds up, of more than two in another order
-    for a, b in zip(views, found[0], strict=True):
-        assert a == b or dist.get_world_size() > 2
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    for one in found[
+        1:
+    ]:  # MPI adds up some buckets, and those of first passes: of more than two ranks in another order
+        assert one == found[0] or dist.get_world_size() > 2
+        for a, b in zip(one, found[0], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     if dist.get_rank() == 0:
         print(json.dumps(found[0]))
 
