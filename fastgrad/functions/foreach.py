@@ -183,7 +183,9 @@ def _binary(names: Sequence[str], tensor: bool, bound: str | None = None) -> Any
             tensors = _tensors(name, "self", 1, self)
             others = _operands(name, names[0], 2, tensors, _chosen(name, names, other, named), tensor)
             pairs = zip(tensors, others, strict=True)
-            return give(tensors, (getattr(x, with_tensor if is_tensor(y) else with_number)(y) for x, y in pairs))
+            return give(
+                tensors, (getattr(x, with_tensor if is_tensor(y) else with_number)(y) for x, y in pairs)
+            )
 
         return call
 
