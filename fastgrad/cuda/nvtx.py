@@ -82,6 +82,8 @@ def range_start(msg: str) -> int:
 
 def range_end(range_id: int) -> None:
     """End a range that `range_start` began."""
+    if isinstance(range_id, bool) or not isinstance(range_id, int):
+        raise TypeError(f"range_end(): argument 'range_id' must be int, not {type(range_id).__name__}")
     _function("nvtxRangeEnd")(range_id)
 
 
@@ -101,7 +103,7 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     >>> with fg.cuda.nvtx.range("step {}", 3):  # doctest: +SKIP
     ...     fg.ones(2).sum()
     """
-    range_push(msg.format(*args, **kwargs))
+    range_push(_text("range", msg).decode().format(*args, **kwargs))
     try:
         yield
     finally:

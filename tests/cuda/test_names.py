@@ -310,6 +310,11 @@ def test_ranges_and_marks(marks):
     for wrong in (n.range_push, n.range_start, n.mark):
         with pytest.raises(TypeError, match="must be str, not int"):
             wrong(3)
+    with pytest.raises(TypeError, match="must be str, not int"), n.range(3):
+        pass
+    for wrong in (None, "a", 1.5, True):
+        with pytest.raises(TypeError, match="must be int, not"):
+            n.range_end(wrong)
 
 
 def test_without_the_library(monkeypatch):
