@@ -287,6 +287,11 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
                 "This check will likely fail if all the inputs are not of double precision floating point.",
                 stacklevel=3,
             )
+        if t.is_conj() or t.is_neg():
+            raise RuntimeError(
+                f"gradcheck(): input {k} is a view of conjugates, or negatives, of what lies in its memory, where the "
+                "differences would be made; give a copy, of .resolve_conj() or .resolve_neg()"
+            )
         if any(step == 0 and size > 1 for step, size in zip(t.stride(), t.shape, strict=True)):
             raise RuntimeError(
                 f"The {k}th input has a dimension with stride 0. gradcheck only supports inputs that are "

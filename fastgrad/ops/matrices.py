@@ -10,7 +10,7 @@ from fastgrad.native.contracts.frame import Frame
 from fastgrad.native.contracts.frames.linalg import sizes_of_results
 from fastgrad.native.contracts.ops import CUBIC, FLOAT_ONLY, SHAPE_FRAMED, STRUCTURED
 from fastgrad.ops.call import invoke
-from fastgrad.ops.complex_numbers import conj
+from fastgrad.ops.complex_numbers import conj_physical
 from fastgrad.ops.kernel_table import Kernel
 from fastgrad.ops.linalg import bmm
 from fastgrad.ops.registry import Op
@@ -64,7 +64,7 @@ def turned(x: Any) -> Any:
 
 def adjoint(x: Any) -> Any:
     """The transposed matrices of conjugates."""
-    return invoke(conj, (turned(x),))
+    return invoke(conj_physical, (turned(x),))
 
 
 def times(a: Any, b: Any, *more: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from fastgrad.native.contracts.frames import linalg as frames
 from fastgrad.native.contracts.ops import HOLOMORPHIC, NOT_DIFFERENTIABLE, ONE_DIFFERENTIABLE
 from fastgrad.ops.call import invoke, is_traced
-from fastgrad.ops.complex_numbers import conj, imag_part
+from fastgrad.ops.complex_numbers import conj_physical, imag_part
 from fastgrad.ops.matrices import (
     MatrixOp,
     adjoint,
@@ -262,7 +262,7 @@ def _of_complex_logarithm(g, a, batch, n):
 
 def _of_direction(g, a, y, batch, n):
     """Of the direction of a determinant, which changes by ``i y`` times the imaginary part of ``tr(a^-1 da)``."""
-    turns = invoke(imag_part, (invoke(conj, (g,)) * y,))
+    turns = invoke(imag_part, (invoke(conj_physical, (g,)) * y,))
     return as_matrices(turns) * adjoint(inverse.first_of((a,), batch, n)) * -1j
 
 
@@ -303,7 +303,7 @@ def _(g, y, batch, n):
 def _(g, y, batch, n):
     core = invoke(tril, (times(adjoint(y), g),), 0)
     core = (core + adjoint(invoke(tril, (core,), -1))) * 0.5
-    left = invoke(conj, (_lower(y, invoke(conj, (core,)), batch, n, n, False, True),))
+    left = invoke(conj_physical, (_lower(y, invoke(conj_physical, (core,)), batch, n, n, False, True),))
     return turned(_lower(y, turned(left), batch, n, n, False, True))
 
 

@@ -268,6 +268,11 @@ def test_derivatives(function):
     assert fg.autograd.gradgradcheck(function, (x,))
 
 
+def test_gradcheck_refuses_to_change_what_lies_otherwise():
+    with pytest.raises(RuntimeError, match="view of conjugates"):
+        fg.autograd.gradcheck(lambda x: x * 2, (numbers(fg, 2).conj().detach().requires_grad_(),))
+
+
 def test_gradients_by_transforms():
     z = numbers(fg, 3, 2)
     assert fg.func.vmap(lambda row: row.conj() * 2)(z).equal(z.conj() * 2)
