@@ -88,9 +88,21 @@ class ProcessGroup:
         return self.communicators[gpu]
 
     def share(self, size: int, wanted: bool = True) -> Window | None:
-        """Memory for each rank that all share, if all want it and there is enough; all ranks call it at once.
+        """Memory for each rank that all share; all ranks call it at once.
 
         What nobody uses any more is given back before.
+
+        Parameters
+        ----------
+        size : int
+            Bytes for each rank.
+        wanted : bool
+            Whether this rank wants it.
+
+        Returns
+        -------
+        Window or None
+            None for all ranks if one does not want it, or there is not enough, or they are not on one machine.
         """
         Collective(self, "share_memory", (f"{size} bytes",), None).wait()
         for old in list(self.windows):

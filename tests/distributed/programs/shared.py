@@ -14,7 +14,7 @@ from fastgrad import nn
 from fastgrad.distributed import boards
 from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from fastgrad.distributed.collectives import repeated_sum
-from fastgrad.native.contracts.messages import NOTES, PAYLOAD
+from fastgrad.native.contracts.messages import NOTES, OVER, PAYLOAD
 from fastgrad.nn.parallel import DistributedDataParallel
 
 cases = sys.argv[1:]
@@ -104,6 +104,30 @@ def averages():
                     assert not exact or np.array_equal(x.numpy(), wanted), (kind, count, number)
                     assert np.allclose(x.numpy(), wanted, rtol=eps, atol=eps), (kind, count, number)
             del inside, x, call
+
+
+def with_idle_cores():
+    """As where the ranks have more cores than their threads take: the thread adds up, while nobody waits."""
+    plain = numbers(trained(5))
+    board, before = group().board, group().board.has_idle_cores
+    board.has_idle_cores = True
+    assert numbers(trained(5)) == plain
+    averages()
+    window = group().share(1 << 20)
+    x = fg.from_numpy(window.memory(0, 1 << 20, np.float32))
+    call = repeated_sum(x, group())
+    for by_itself in (True, False, True):
+        board.has_idle_cores = by_itself
+        x.fill_(1.0)
+        work = call.average(4)
+        end = time.monotonic() + (20.0 if by_itself else 0.2)
+        while work._flight.state != OVER and time.monotonic() < end:
+            time.sleep(0.001)
+        assert (work._flight.state == OVER) == by_itself
+        dist.barrier()
+        work.wait()
+        assert (x == dist.get_world_size() / 4).all()
+    board.has_idle_cores = before
 
 
 def without_room():
@@ -229,6 +253,15 @@ def dies():
     if dist.get_rank() == dist.get_world_size() - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     model(fg.randn(8, 16)).square().mean().backward()
+
+
+def goes_on():
+    """Passes until somebody ends the ranks."""
+    model = trained(3)
+    print(f"shares: {named()}\n", end="", flush=True)
+    while True:
+        model(fg.randn(8, 16)).square().mean().backward()
+        model.zero_grad()
 
 
 def differs():
