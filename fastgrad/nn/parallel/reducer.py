@@ -57,9 +57,27 @@ class Bucket:
         first = self.parameters[0]
         self.lie_in(zeros(sum(self.sizes), dtype=first.dtype, device=first.device))
 
+    def copy_beside(self, copy: Any, sum: Repeated | None) -> None:
+        """Reduce a copy of the buffer there from now on, or None for the buffer itself, by these calls."""
+        self.copy, self.sum = copy, sum
+
+    def begin_average(self, group: Any, count: int | None) -> None:
+        """Begin to average the gradients over ranks."""
+        if self.copy is not None:
+            self.copy.copy_(self.buffer)
+        self.work = begin_average(self.buffer, group, count, self.sum)
+
+    def wait_for_average(self) -> None:
+        """Wait until the average is in the buffer."""
+        assert self.work is not None
+        self.work.wait()
+        if self.copy is not None:
+            self.buffer.copy_(self.copy)
+
     def lie_in(self, buffer: Any, sum: Repeated | None = None) -> None:
         """Let the gradients lie in this flat tensor from now on; `sum` are the calls that add it up."""
-        self.buffer, self.sum = buffer, sum
+        self.buffer = buffer
+        self.copy_beside(None, sum)
         ends = np.cumsum(self.sizes).tolist()
         self.views = [
             buffer[end - size : end].view(p.shape).detach()  # may be gradients, which are no views
@@ -142,9 +160,10 @@ class Reducer:
     def settle(self) -> None:
         """Once buckets stay as they are: let those that nobody else sees lie in memory that the ranks share.
 
-        What a communication hook gets, and gradients that are views, may be kept by programs for longer than that.
+        What a communication hook gets, and gradients that are views, may be kept by programs for longer than that. Of
+        the latter, copies lie there.
         """
-        private = self.hook in (None, allreduce_hook) and not self.as_views
+        private = self.hook is None or (self.hook is allreduce_hook and not self.as_views)
         if self.rebuilt and not self.settled and self.group.board is not None:
             self.settled = True
             sizes = [bucket.buffer.nbytes for bucket in self.buckets]
@@ -156,11 +175,18 @@ class Reducer:
             self.shared = True
             for bucket, start, size in zip(self.buckets, starts, sizes, strict=False):
                 buffer = from_numpy(found.memory(start, size, np.uint8)).view(bucket.buffer.dtype)
-                bucket.lie_in(buffer, collectives.repeated_sum(buffer, self.group))
+                calls = collectives.repeated_sum(buffer, self.group)
+                if self.as_views:
+                    bucket.copy_beside(buffer, calls)
+                else:
+                    bucket.lie_in(buffer, calls)
         elif self.shared and not private:  # there is a hook now
             self.shared = False
             for bucket in self.buckets:
-                bucket.lie_apart()
+                if self.as_views:
+                    bucket.copy_beside(None, None)
+                else:
+                    bucket.lie_apart()
         else:
             return
         self.place = self.places()
@@ -279,7 +305,7 @@ class Reducer:
         """Hand a bucket to the communication hook."""
         bucket = self.buckets[index]
         if self.hook is None:
-            bucket.work = begin_average(bucket.buffer, self.group, self.count and self.count(), bucket.sum)
+            bucket.begin_average(self.group, self.count and self.count())
             return
         given = GradBucket(
             index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters, bucket.sum
@@ -315,7 +341,7 @@ class Reducer:
         """Wait until what came of a bucket is in its buffer."""
         bucket = self.buckets[index]
         if bucket.work is not None:
-            bucket.work.wait()
+            bucket.wait_for_average()
             return
         assert bucket.future is not None
         with self.named(index):

@@ -196,7 +196,12 @@ def which():
     assert trained(2).reducer.shared
     assert trained(3, hook=allreduce_hook).reducer.shared
     assert not trained(3, hook=mine).reducer.shared
-    assert not trained(3, gradient_as_bucket_view=True).reducer.shared
+    model = trained(3, gradient_as_bucket_view=True)
+    assert model.reducer.shared
+    assert all(group().windows[-1].offset(p.grad.numpy()) is None for p in model.parameters())
+    model = trained(3, gradient_as_bucket_view=True, hook=allreduce_hook)
+    assert not model.reducer.shared
+    assert numbers(trained(6, gradient_as_bucket_view=True, late=mine)) == numbers(trained(6))
     seen.clear()
     model = trained(6, late=mine)
     assert not model.reducer.shared
