@@ -111,10 +111,14 @@ def window(comm: Any, size: int, number: int = 0) -> Window | None:
     """
     if not all_say(comm, _has_room(size * comm.Get_size())):
         return None
-    made = Window(comm, size, number)
-    if all_say(comm, made.populate()):
+    try:
+        made = Window(comm, size, number)
+    except mpi().Exception:  # of an MPI without such windows
+        made = None
+    if all_say(comm, made is not None and made.populate()):
         return made
-    made.free()
+    if made is not None:
+        made.free()
     return None
 
 
