@@ -29,11 +29,13 @@ LEFT_OUT = (
 )  # fmt: skip
 """What no client asks for at its start begins so."""
 KEPT = (
-    "_custom_ops", "_dynamo", "_dynamo.eval_frame", "_dynamo.utils", "_subclasses", "_subclasses.fake_tensor", "ao",
-    "ao.quantization", "distributed._composable", "distributed._composable.fsdp", "distributed._tensor",
-    "distributed.tensor", "distributed.tensor._utils", "distributed.tensor.experimental",
-    "distributed.tensor.placement_types", "fx.experimental", "fx.experimental.proxy_tensor", "onnx",
-    "onnx.symbolic_helper", "onnx.symbolic_opset11", "utils._foreach_utils", "utils.tensorboard.writer",
+    "_custom_ops", "_dynamo", "_dynamo._trace_wrapped_higher_order_op", "_dynamo.eval_frame", "_dynamo.utils",
+    "_subclasses", "_subclasses.fake_tensor", "ao", "ao.quantization", "distributed._composable",
+    "distributed._composable.fsdp", "distributed._functional_collectives", "distributed._tensor",
+    "distributed.checkpoint", "distributed.checkpoint.hf_storage", "distributed.tensor",
+    "distributed.tensor._utils", "distributed.tensor.experimental", "distributed.tensor.placement_types",
+    "fx.experimental", "fx.experimental.proxy_tensor", "onnx", "onnx.symbolic_helper", "onnx.symbolic_opset11",
+    "utils._foreach_utils", "utils.tensorboard.writer",
 )  # fmt: skip
 NO_FILES = ("torch._C", "torch.distributed._tensor.experimental", "torch.ops")
 KEPT_WHOLE = ("utils._pytree", "utils._python_dispatch", "utils.data._utils")

@@ -85,7 +85,12 @@ class AbsentDtype(dtypes.dtype):
     @property
     def code(self) -> int:  # type: ignore[override]
         """Refuse: there is no tensor of it."""
-        raise NotImplementedError(what_pytorch_has("torch", self.name))
+        raise NotImplementedError(self.says)
+
+    @property
+    def says(self) -> str:
+        """What is said about it."""
+        return what_pytorch_has("torch", self.name)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return absent_dtype, (self.name,)

@@ -25,7 +25,7 @@ def need_namespace(caller: str, namespace: Any) -> str:
     """
     if not isinstance(namespace, str) or not re.fullmatch(r"[A-Za-z_]\w*", namespace, re.ASCII):
         raise ValueError(f"{caller}(): a namespace must be an identifier, not {namespace!r}")
-    hidden = namespace.startswith("_") or importlib.util.find_spec(f"fastgrad.ops.{namespace}") is not None
+    hidden = namespace.startswith("__") or importlib.util.find_spec(f"fastgrad.ops.{namespace}") is not None
     if namespace in RESERVED or keyword.iskeyword(namespace) or hidden:
         raise ValueError(
             f"{caller}(): {namespace!r} is a reserved namespace, please use another name: that of your package, for "

@@ -529,3 +529,17 @@ def test_schemas_are_those_of_pytorch():
             )
         assert made[0] == made[1]
     assert infer_schema(twice, mutates_args=()) == "(Tensor x) -> Tensor"
+
+
+def test_a_namespace_may_begin_with_one_underscore():
+    @custom_op("_kernels_of_tests::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x * 2
+
+    @custom_op("_kernels_of_tests::thrice", mutates_args=())
+    def thrice(x: Tensor) -> Tensor:
+        return x * 3
+
+    assert thrice(twice(fg.ones(1))).item() == 6
+    with pytest.raises(ValueError, match="reserved"):
+        custom_op("__kernels::twice", lambda x: x, mutates_args=())

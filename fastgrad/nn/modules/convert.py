@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from fastgrad import dtypes
@@ -20,7 +20,7 @@ class ConvertMethods:
 
     _parameters: dict[str, Any]
     _buffers: dict[str, Any]
-    children: Callable[[], Iterator[Any]]
+    children: Callable[[], Any]
 
     def _apply(self: Self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
         """Let every parameter, its ``grad``, and every buffer be what a function makes of it.

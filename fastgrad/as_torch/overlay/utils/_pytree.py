@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import fastgrad as fg
@@ -124,8 +125,30 @@ def LeafSpec() -> TreeSpec:  # noqa: N802 - a class in PyTorch
     return TreeSpec(None, None, [])
 
 
-def _of_keys(tree: Any) -> tuple[list[Any], Any]:
+@dataclass(frozen=True)
+class MappingKey:
+    """Where a value stands in a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """The value."""
+        return mapping[self.key]
+
+
+def _dict_flatten(tree: Any) -> tuple[list[Any], Any]:
     return list(tree.values()), list(tree)
+
+
+def _dict_flatten_with_keys(tree: Any) -> tuple[list[tuple[MappingKey, Any]], Any]:
+    return [(MappingKey(key), value) for key, value in tree.items()], list(tree)
+
+
+def _dict_unflatten(children: Iterable[Any], keys: Any) -> dict[Any, Any]:
+    return dict(zip(keys, children, strict=True))
 
 
 def _of_default(tree: Any) -> tuple[list[Any], Any]:
@@ -138,13 +161,15 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     for definition in (
         NodeDef(tuple, lambda tree: (list(tree), None), lambda children, _: tuple(children)),
         NodeDef(list, lambda tree: (tree, None), lambda children, _: list(children)),
-        NodeDef(dict, _of_keys, lambda children, keys: dict(zip(keys, children, strict=True))),
+        NodeDef(dict, _dict_flatten, _dict_unflatten),
         NodeDef(
             namedtuple,  # type: ignore[arg-type] # it stands for all classes that it makes
             lambda tree: (list(tree), type(tree)),
             lambda children, kind: kind(*children),
         ),
-        NodeDef(OrderedDict, _of_keys, lambda children, keys: OrderedDict(zip(keys, children, strict=True))),
+        NodeDef(
+            OrderedDict, _dict_flatten, lambda children, keys: OrderedDict(zip(keys, children, strict=True))
+        ),
         NodeDef(
             defaultdict,
             _of_default,
