@@ -11,7 +11,7 @@ That happens in three places: in the kernels of derivatives, where these are gen
 the sweep, around rules that are programs (`native.backward.derivatives`); around rules on tensors
 (`autograd.recorded_rules`). An op says with `over_complex` or `HOLOMORPHIC` that its rules want it. Ops that only move
 or add elements need it not, for these rules conjugates may change places with. Those below are not holomorphic, and say
-all of their rules themselves.
+all of their rules themselves; so do decompositions whose names end in ``.complex``.
 
 Where a real operand has a complex result, its gradient is the real part: `fit` casts each gradient to the dtype of
 what it belongs to, and the cast of a complex number is its real part. No rule mentions it.
