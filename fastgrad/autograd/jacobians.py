@@ -152,8 +152,8 @@ def tensors(returned: Any) -> tuple[Any, ...]:
 
 
 def memory_of(tensor: Any) -> np.ndarray:
-    """An array over the memory of a tensor, or of a copy that holds conjugates as they are. What is written to it counts
-    as no change in place.
+    """An array over the memory of a tensor, or of a copy where that holds conjugates. What is written to it counts as no
+    change in place.
 
     Complex numbers are pairs of real ones, in a last dimension: a gradient holds the derivatives by either part, so
     that Jacobians by parts are all there is to compare.
