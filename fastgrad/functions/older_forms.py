@@ -24,7 +24,7 @@ def numbers_first(count: int, *names: str) -> Callable[[Callable[..., Any]], Cal
     count : int
         How many tensors it takes.
     *names : str
-        The names of the numbers; the last ones may be left out.
+        The names of the numbers; the last ones may be left out. `beta` may stand before all tensors.
 
     Examples
     --------
@@ -44,6 +44,7 @@ def numbers_first(count: int, *names: str) -> Callable[[Callable[..., Any]], Cal
             numbers, tensors = [x for x in args if _is_plain(x)], [x for x in args if is_tensor(x)]
             last = args[1 - count :]
             known = len(tensors) == count and len(args) <= count + len(names) and all(map(is_tensor, last))
+            known = known and (is_tensor(args[0]) or "beta" in names)
             if not known or len(tensors) + len(numbers) != len(args) or kwargs:
                 return function(*args, **kwargs)  # which says what is wrong
             warn(

@@ -55,6 +55,8 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "the number between": lambda lib: m(lib).addcmul(m(lib), 2, m(lib)),
     "two numbers": lambda lib: m(lib).addcmul(2, 3, m(lib), m(lib)),
     "three numbers": lambda lib: m(lib).addmm(2, 3, 4, m(lib), m(lib)),
+    "the number first": lambda lib: lib.add(3, m(lib), m(lib)),
+    "the number first of two": lambda lib: lib.addcmul(3, m(lib), m(lib), m(lib)),
     "text": lambda lib: m(lib).add_("3", m(lib)),
     "randint without sizes": lambda lib: lib.randint(0, 5),
     "randint without bounds": lambda lib: lib.randint(size=(2,)),
