@@ -152,11 +152,10 @@ def tensors(returned: Any) -> tuple[Any, ...]:
 
 
 def memory_of(tensor: Any) -> np.ndarray:
-    """An array over the memory of a tensor, or of a copy where that holds conjugates. What is written to it counts as no
-    change in place.
+    """An array over the memory of a tensor, or of a copy where that holds conjugates.
 
-    Complex numbers are pairs of real ones, in a last dimension: a gradient holds the derivatives by either part, so
-    that Jacobians by parts are all there is to compare.
+    What is written to it counts as no change in place. Complex numbers are pairs of real ones, in a last dimension: a
+    gradient holds the derivatives by either part, so that Jacobians by parts are all there is to compare.
     """
     alone = tensor.detach().resolve_conj().resolve_neg()
     return (view_as_real(alone) if alone.is_complex() else alone).numpy()  # type: ignore[no-any-return]
