@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -9,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
 from importlib.util import spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from fastgrad.as_torch import locations
@@ -50,7 +51,7 @@ class Finder(MetaPathFinder):
             return spec_from_loader(fullname, _Loader(), is_package=True)
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":  # the import statement
             locations.places(inside)  # raises if a package is missing, and says which
-            raise _not_found(fullname)
+            raise _not_found(fullname, is_asked_for=not _is_listed(sys._getframe(2)))
         return None
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
@@ -59,17 +60,34 @@ class Finder(MetaPathFinder):
             yield _Distribution()
 
 
-def _not_found(fullname: str) -> ModuleNotFoundError:
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_OF_IMPORTS = ("importlib._bootstrap", "_frozen_importlib")
+
+
+def _is_listed(frame: FrameType | None) -> bool:
+    """Whether a module is looked for because it stands in the list of a call: ``__import__("torch", fromlist=["x"])``.
+
+    Such lists hold anything, so that the call gives the inner module, and what is not there does not matter.
+    """
+    listed = False
+    while frame is not None and frame.f_globals.get("__name__") in _OF_IMPORTS:
+        listed = frame.f_code.co_name == "_handle_fromlist"
+        frame = frame.f_back
+    return listed and frame is not None and frame.f_code.co_code[frame.f_lasti] != _IMPORT_NAME
+
+
+def _not_found(fullname: str, is_asked_for: bool) -> ModuleNotFoundError:
     """The error of an import. Its name is that of the module inside which nothing was found.
 
-    With the name that was looked for, ``from torch import x`` would say that it cannot import x, and no more.
+    With the name that was looked for, ``from torch import x`` would say that it cannot import x, and no more; where
+    nobody asked for the module, Python waits for it.
     """
     parent, _, last = fullname.rpartition(".")
     text = f"No module named {fullname!r}, and no such name in {parent!r}"
     path = parent.partition(".")[2]
     if last in pytorch_names().get(path, ()) or fullname.partition(".")[2] in locations.known().modules:
         text += f": {what_pytorch_has(parent, last)}"
-    return ModuleNotFoundError(text, name=parent)
+    return ModuleNotFoundError(text, name=parent if is_asked_for else fullname)
 
 
 class _Distribution(Distribution):

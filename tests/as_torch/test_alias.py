@@ -304,3 +304,19 @@ import torch
 assert "<b>Tensor</b>" in torch.ones(2)._repr_html_()
 assert "Linear(" in torch.nn.Linear(2, 2)._repr_html_()
 """)
+
+
+def test_lists_of_imports_by_a_call_may_hold_anything():
+    program = """
+assert __import__("torch.nn.functional", fromlist=["dummy"]).relu
+assert __import__("torch", fromlist=["nothing", "nn"]).nn.Linear
+for statement in ("from torch import nothing", "from torch.nn import nothing", "import torch.nothing"):
+    try:
+        exec(statement)
+    except ImportError as error:
+        print(error)
+"""
+    said = under_alias(program).splitlines()
+    assert [line.partition(",")[0] for line in said] == [
+        "No module named 'torch.nothing'", "No module named 'torch.nn.nothing'", "No module named 'torch.nothing'",
+    ]  # fmt: skip
