@@ -4,7 +4,8 @@ Note [Ready gradients]: a post-hook of each parameter's AccumulateGrad node says
 tensor hooks, the accumulation and the post-accumulate hooks of the parameter, which all see the local gradient. The
 gradient is then copied into its bucket. When the last one of a bucket is there, and the buckets before it are on their
 way, the bucket goes to the communication hook. A callback at the end of the pass waits for all of them, in order, and
-writes what came to the gradients.
+writes what came to the gradients. Copies go by the runtime's own function: behind a pass, what Python calls is in no
+cache, and each layer of it takes ten times as long as in a loop.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from fastgrad.distributed.work import Repeated, Work
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.futures import Future
+from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.messages import LINE
 
 
@@ -290,9 +292,9 @@ class Reducer:
         if grad is None:
             view.zero_()
         elif not self.as_views:
-            view.copy_(grad.detach())
+            rt.copy(view, grad)
         elif grad is not view and not _is(grad, view):
-            view.copy_(grad.detach())
+            rt.copy(view, grad)
             parameter.grad = view
         bucket.left -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].left:
@@ -367,7 +369,7 @@ class Reducer:
         if grad is None or self.as_views:
             parameter.grad = view if self.as_views else view.clone()
         else:
-            grad.detach().copy_(view)
+            rt.copy(grad, view)
 
     def used_anywhere(self) -> Sequence[bool]:
         """Which parameters got a gradient on some rank; the others keep what they have."""
