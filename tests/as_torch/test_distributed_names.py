@@ -20,7 +20,7 @@ for refused in (implicit_replication, DTensor, torch.distributed.fsdp.FSDPModule
         print(error)
 from torch.nn.modules.module import _IncompatibleKeys
 print(_IncompatibleKeys([], ['a']).unexpected_keys)
-print(hasattr(torch.distributed.fsdp, "fully_shard"))
+print(hasattr(torch.distributed.fsdp, "register_fsdp_forward_method"))
 """
 
 
