@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -28,6 +29,8 @@ __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
 
 _PROTOCOLS: dict[str, tuple[int, ...]] = {"fastgrad": (4, 5), "torch": (2,), "safetensors": (0,)}
 """The formats by name, with the protocols of pickles that they have."""
+_ENV_WEIGHTS_ONLY, _ENV_NO_WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+_TRUE = ("1", "y", "yes", "true")
 
 
 def save(
@@ -127,7 +130,7 @@ def load(
     map_location: Any = None,
     pickle_module: Any = None,
     *,
-    weights_only: bool | None = True,
+    weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
     """Load an object that `save` or ``torch.save`` wrote, or the tensors of a file that ends in ``.safetensors``.
@@ -148,7 +151,9 @@ def load(
     pickle_module : module, optional
         Only `pickle` is supported.
     weights_only : bool, optional
-        If False, anything can be loaded, and the file can run any code. None means True.
+        If False, anything can be loaded, and the file can run any code. None means True, unless the environment
+        variable ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is set to 1; ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` makes it True in
+        any case.
     mmap : bool, optional
         Whether the memory of tensors is that of the file, whose pages are read when they are touched. Changes of the
         tensors do not reach the file. Needs a path, and another format than that of PyTorch before 1.6.
@@ -162,7 +167,7 @@ def load(
     pickle.UnpicklingError
         If the file asks for what is not allowed, or is no such file.
     RuntimeError
-        If it is damaged, or a tensor was on a device that is not here.
+        If it is damaged, or a tensor was on a device that is not here, or both variables are set.
     ValueError
         If `mmap` is asked for and `f` is no path.
     EOFError
@@ -170,7 +175,7 @@ def load(
     """
     _need_pickle("load", pickle_module)
     placement = placement_of(map_location)
-    only = weights_only is not False
+    only = _weights_only(weights_only)
     if is_path(f):
         path = os.fspath(f)
         if path.endswith(tensors.SUFFIX):
@@ -183,6 +188,26 @@ def load(
     if mmap:
         raise ValueError("load(): f must be a file path in order to use the mmap argument")
     return _load(f, placement, only, False)  # type: ignore[arg-type]
+
+
+def _weights_only(said: bool | None) -> bool:
+    """What a call says of ``weights_only``, and what those who run the program do by PyTorch's variables."""
+    with_code, without_code = (
+        os.getenv(variable, "").lower() in _TRUE for variable in (_ENV_NO_WEIGHTS_ONLY, _ENV_WEIGHTS_ONLY)
+    )
+    if with_code and without_code:
+        raise RuntimeError(
+            f"load(): only one of {_ENV_WEIGHTS_ONLY} and {_ENV_NO_WEIGHTS_ONLY} can be set, but both are"
+        )
+    if said is None and with_code:
+        warnings.warn(
+            f"load(): weights_only=False, as the environment variable {_ENV_NO_WEIGHTS_ONLY} asks for it where the "
+            "call does not say",
+            UserWarning,
+            stacklevel=3,
+        )
+        return False
+    return without_code or said is not False
 
 
 def _load(file: IO[bytes], placement: Placement, weights_only: bool, mmap: bool) -> Any:

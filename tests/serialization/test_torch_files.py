@@ -391,3 +391,33 @@ def test_halves_of_pytorch_users(torch: ModuleType, tmp_path: Path, mmap: bool):
     fg.save(found, path)
     back = files.load_file(path)
     assert {k: plain(back[k]) for k in state} == {k: plain(v) for k, v in state.items()}
+
+
+@pytest.mark.parametrize("said", [None, True, False])
+@pytest.mark.parametrize("without_code", ["", "0", "1", "Yes"])
+@pytest.mark.parametrize("with_code", ["", "no", "TRUE", "y"])
+@pytest.mark.filterwarnings("ignore:.*TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD:UserWarning")
+def test_the_variables_that_decide_on_weights_only(torch, monkeypatch, said, without_code, with_code):
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", without_code)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", with_code)
+    file = io.BytesIO()
+    torch.save(Fraction(1, 3), file)
+
+    def outcome(load: Any) -> Any:
+        file.seek(0)
+        try:
+            return load(file, weights_only=said)
+        except (RuntimeError, pickle.UnpicklingError) as error:
+            return type(error)
+
+    assert outcome(fg.load) == outcome(torch.load)
+
+
+def test_code_that_a_variable_allows_is_warned_of_where_load_is_called(monkeypatch):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    file = io.BytesIO()
+    fg.save(Fraction(1, 3), file)
+    file.seek(0)
+    with pytest.warns(UserWarning, match="weights_only=False.*TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") as caught:
+        assert fg.load(file) == Fraction(1, 3)
+    assert [warning.filename for warning in caught] == [__file__]
