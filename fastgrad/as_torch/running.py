@@ -70,16 +70,16 @@ def _run_module(arguments: list[str]) -> None:
 
 
 def _run_script(arguments: list[str]) -> None:
-    """As ``python script.py`` does: modules beside the script are found first."""
-    script = Path(arguments[0])
+    """As ``python script.py`` does: modules beside the script are found first, also after it changes the folder."""
+    script = Path(arguments[0]).absolute()
     sys.argv = arguments
     if script.is_dir() or script.suffix in (".zip", ".pyz"):
         sys.path[0] = str(script)
-        runpy.run_path(str(script), run_name="__main__")
+        runpy.run_path(arguments[0], run_name="__main__")
         return
     if not sys.flags.safe_path:
         sys.path[0] = str(script.resolve().parent)
-    with io.open_code(str(script.absolute())) as file:
+    with io.open_code(str(script)) as file:
         text = file.read()
     _run_text(text, str(script), arguments)
 

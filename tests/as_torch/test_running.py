@@ -33,6 +33,27 @@ def test_a_script_runs_as_python_would_run_it(tmp_path):
     assert done.stdout == "['3', '--flag'] True __main__ True\nTrue 2.0 None\nend __main__ 2.0\n"
 
 
+@pytest.mark.parametrize("place", ["script.py", "../folder/script.py", "./script.py"])
+def test_files_and_folders_are_absolute_as_under_python(tmp_path, place):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    script(folder, "value = 3", "beside.py")
+    script(
+        folder,
+        """
+        import os, sys
+        os.chdir("/")
+        import beside
+        print(__file__, sys.argv, sys._getframe().f_code.co_filename, os.path.exists(__file__), beside.value)
+        """,
+    )
+    python = output(place, cwd=folder)
+    assert output(*ALIAS, place, cwd=folder).replace("/./", "/") == python.replace("/./", "/")
+    script(folder, "import os, sys\nos.chdir('/')\nimport beside\nprint(__file__, sys.argv)", "__main__.py")
+    python = output("folder", cwd=tmp_path)
+    assert output(*ALIAS, "folder", cwd=tmp_path) == python
+
+
 def test_tracebacks_are_those_of_the_script(tmp_path):
     done = started(*ALIAS, script(tmp_path, "import torch\ntorch.ones(2) @ torch.ones(3)"))
     assert done.returncode == 1
