@@ -30,6 +30,7 @@ from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 from fastgrad.places import device as Device  # noqa: N812
+from fastgrad.tensor.facts import Facts
 from fastgrad.tensor.methods import Methods
 from fastgrad.tensor.placement import move
 from fastgrad.tensor.typed import older
@@ -63,7 +64,7 @@ class Copies(Methods):
             If the format is `preserve_format`, or that of tensors with another number of dimensions.
         """
         if memory_format is contiguous_format:
-            if self.is_contiguous():
+            if Facts.is_contiguous(self):
                 return self
             return apply(_CLONE, 1, 0, self, CONTIGUOUS_FORMAT)  # type: ignore[no-any-return]
         need_order("contiguous", memory_format)
