@@ -134,7 +134,7 @@ def of(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def near(found: Any, wanted: Any, dtype: str, slack: float = 1) -> None:
     assert found.dtype is wanted.dtype
-    found, wanted = found.detach().cpu().numpy(), wanted.detach().numpy()
+    found, wanted = found.detach().cpu().numpy(force=True), wanted.detach().numpy(force=True)
     if found.dtype == np.bool_:
         np.testing.assert_array_equal(found, wanted)
         return

@@ -15,6 +15,7 @@ from fastgrad.dtypes import float16, float32
 from fastgrad.functions import creation
 from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.native.build.loader import TensorBase
+from fastgrad.ops.conjugates import as_it_lies
 from fastgrad.ops.optim import unscale
 
 
@@ -139,7 +140,11 @@ class GradScaler:
                 raise ValueError("Attempting to unscale FP16 gradients.")
             if grad.device not in found:
                 found[grad.device] = creation.zeros((), dtype=float32, device=grad.device)
-            tensors += [view_as_real(grad.detach()) if grad.is_complex() else grad, found[grad.device]]
+            # As they lie: a real factor and a conjugate may change places.
+            tensors += [
+                view_as_real(as_it_lies(grad.detach())) if grad.is_complex() else grad,
+                found[grad.device],
+            ]
         if tensors:
             unscale(tensors, _rounded(1.0 / self._scale) if self._scale else math.inf)
         return any(bool(flag) for flag in found.values())

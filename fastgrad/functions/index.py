@@ -102,9 +102,14 @@ def _is_each(item: Any) -> bool:
     return isinstance(item, TensorBase) and hasattr(item, "_level")
 
 
-def _items(x: Any, index: Any) -> list[Any]:
+def items_of(index: Any) -> list[Any]:
+    """The indices of dimensions that an index consists of."""
     listed = isinstance(index, list) and any(isinstance(i, _NO_INDICES) for i in index)  # read as the tuple
-    items = list(index) if listed or isinstance(index, tuple) else [index]
+    return list(index) if listed or isinstance(index, tuple) else [index]
+
+
+def _items(x: Any, index: Any) -> list[Any]:
+    items = items_of(index)
     consumed = 0
     ellipses = 0
     for item in items:

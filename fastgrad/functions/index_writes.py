@@ -18,6 +18,7 @@ from fastgrad.functions.index import (
     grouped,
     is_list_of_truths,
     is_mask,
+    items_of,
     read,
     stacked,
     views,
@@ -90,8 +91,7 @@ def need_apart(name: str, x: Any, *others: Any) -> None:
 
 def _beside_masks(target: Any, index: Any, value: Any) -> Any:
     """The value, where a mask says what is written: masks share no memory with that; one value behind one mask may."""
-    given = index if isinstance(index, tuple) else (index,)
-    items = [item for item in given if is_tensor(item) or isinstance(item, (list, np.ndarray))]
+    items = [item for item in items_of(index) if is_tensor(item) or isinstance(item, (list, np.ndarray))]
     masks = [item for item in items if is_mask(item) or is_list_of_truths(item)]
     if masks:
         unplanned()  # how many places there are says what is in them

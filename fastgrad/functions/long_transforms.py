@@ -64,7 +64,7 @@ def _mirrored(half: Any, length: int) -> Any:
 
 
 def _without_imag(x: Any) -> Any:
-    pairs = view_as_real(x)
+    pairs = view_as_real(x.resolve_conj())
     nothing = zeros((*x.shape, 1), dtype=pairs.dtype, device=x.device)
     return view_as_complex(cat([pairs.narrow(-1, 0, 1), nothing], -1))
 

@@ -211,7 +211,7 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
     tensor([0., 9., 1.])
     """
     if need_tensor("nan_to_num", input).dtype.is_complex:  # part by part
-        return view_as_complex(nan_to_num(view_as_real(input), nan, posinf, neginf))
+        return view_as_complex(nan_to_num(view_as_real(input.resolve_conj()), nan, posinf, neginf))
     if not input.dtype.is_floating_point:
         return input.clone()
     return invoke_with(BY_NAME["nan_to_num"], input, *_replacements("nan_to_num", input, nan, posinf, neginf))
