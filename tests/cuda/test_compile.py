@@ -91,8 +91,8 @@ OF_HALVES = ("exp", "copy_from_9")
 OF_BYTES = ("floor_divide", "remainder")  # sixteen in a thread
 OF_COMPLEX = (
     "mul", "div", "div_db", "pow", "log", "sqrt", "sin", "tanh", "asin", "acosh", "atanh", "where", "abs.complex",
-    "conj_physical", "sum", "mean", "any", "prod", "cumsum", "carried_on", "index_put", "scatter_add", "nonzero", "constant",
-    "copy_from_8",
+    "conj_physical", "sum", "mean", "any", "prod", "cumsum", "carried_on", "index_put", "scatter_add", "nonzero",
+    "constant", "copy_from_8",
 )  # fmt: skip
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
