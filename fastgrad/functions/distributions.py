@@ -113,6 +113,8 @@ def random_(input: Any, *bounds: Any, generator: Generator | None = None, **name
     ------
     RuntimeError
         If there is no integer between the bounds, or the dtype does not hold all of them.
+    NotImplementedError
+        For complex numbers.
 
     Examples
     --------
@@ -120,7 +122,10 @@ def random_(input: Any, *bounds: Any, generator: Generator | None = None, **name
     >>> sorted(set(fg.empty(100).random_(3).tolist()))
     [0.0, 1.0, 2.0]
     """
-    need_tensor("random_", input)
+    if need_tensor("random_", input).is_complex():
+        raise NotImplementedError(
+            f"random_(): not implemented for '{input.dtype.type_name}'; fill its parts, x.real and x.imag"
+        )
     names = ("from", "to") if len(bounds) == 2 or (bounds and "to" in named) else ("to",)
     interval = _interval("random_", names, bounds, named)
     low, high = interval.get("from"), interval.get("to")

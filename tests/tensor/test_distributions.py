@@ -191,3 +191,9 @@ def test_distributions_of_real_numbers_refuse_complex_ones(lib: ModuleType):
     with pytest.raises(NotImplementedError, match="log_normal_"):
         x.log_normal_()
     assert x.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("bounds", [(), (3,), (1, 3)])
+def test_random_integers_are_no_complex_numbers(lib: ModuleType, bounds: tuple[int, ...]):
+    with pytest.raises(RuntimeError if bounds else NotImplementedError):
+        lib.zeros(2, dtype=lib.complex64).random_(*bounds)
