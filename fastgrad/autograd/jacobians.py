@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad import dtypes
 from fastgrad.autograd.engine import grad
-from fastgrad.functions.complex_numbers import view_as_complex, view_as_real
+from fastgrad.functions.complex_numbers import real_dtype, view_as_complex, view_as_real
 from fastgrad.functions.creation import tensor
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.functions.shape import stack
 from fastgrad.native.build.loader import TensorBase
-from fastgrad.native.contracts.element_types import real_of
 
 
 class Jacobians:
@@ -166,8 +164,3 @@ def of_numbers(values: np.ndarray, like: Any) -> Any:
     if not like.is_complex():
         return tensor(values.reshape(like.shape), dtype=like.dtype)
     return view_as_complex(tensor(values.reshape((*like.shape, 2)), dtype=real_dtype(like)))
-
-
-def real_dtype(t: Any) -> dtypes.dtype:
-    """The dtype of the parts of a tensor."""
-    return dtypes.ALL[real_of(t.dtype.code)]

@@ -24,8 +24,8 @@ from typing import Any
 from fastgrad.autograd.aliases import note
 from fastgrad.autograd.engine import grad
 from fastgrad.autograd.function import Function, apply_directly, set_apply_forward
-from fastgrad.autograd.jacobians import real_dtype
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
+from fastgrad.functions.complex_numbers import real_dtype
 from fastgrad.functions.likeness import zeros_like
 from fastgrad.native.build.loader import TensorBase, rt
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import sys
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 from weakref import finalize
@@ -24,6 +26,7 @@ from fastgrad.native.contracts.messages import (
     FLOAT64,
     INT32,
     INT64,
+    LINE,
     PAYLOAD,
 )
 
@@ -35,6 +38,11 @@ POPULATE = 23
 
 FILES = "/dev/shm"
 """Where Linux keeps memory that processes share."""
+
+
+def starts_of(sizes: Sequence[int]) -> list[int]:
+    """Where memory of so many bytes each begins, one behind the other at multiples of a line; and the end of all."""
+    return list(itertools.accumulate((-(-size // LINE) * LINE for size in sizes), initial=0))
 
 
 # --- windows -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
+from fastgrad.distributed.boards import starts_of
 from fastgrad.distributed.groups import need_group
 from fastgrad.distributed.transport import ReduceOp
 from fastgrad.distributed.work import Repeated, Work
@@ -17,7 +18,6 @@ from fastgrad.functions.creation import empty, zeros
 from fastgrad.functions.shape import cat
 from fastgrad.futures import Future
 from fastgrad.native.build.loader import TensorBase
-from fastgrad.native.contracts.messages import LINE
 
 
 class Packed:
@@ -132,9 +132,7 @@ class Mirror:
     def _prepare(self, known: list[Any]) -> None:
         """Make room for the copies of all, each at the beginning of a line of memory."""
         self._known = known
-        starts = [0]
-        for t in self.tensors:
-            starts.append(starts[-1] + -(-t.nbytes // LINE) * LINE)
+        starts = starts_of([t.nbytes for t in self.tensors])
         self._flat = zeros(starts[-1], dtype=uint8)
         self._copies = [
             self._flat[start : start + t.nbytes].view(t.dtype).view(t.shape).detach()

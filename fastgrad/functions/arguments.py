@@ -22,6 +22,11 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, TensorBase)
 
 
+def is_plain_number(value: object) -> bool:
+    """Whether a value is a number, and no tensor."""
+    return isinstance(value, (int, float, complex, np.number, np.bool_))
+
+
 def is_number(value: object) -> bool:
     """Whether a value is a tensor or a number, as most second operands may be."""
     return isinstance(value, (TensorBase, int, float, complex, np.number, np.bool_))

@@ -10,7 +10,7 @@ from fastgrad.functions.likeness import ones_like
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64, real_of
 from fastgrad.native.contracts.records import TENSOR
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
@@ -24,6 +24,11 @@ _field = rt.field
 def is_complex_tensor(x: Any) -> bool:
     """Whether the elements of a tensor are complex numbers."""
     return _field(x, _DTYPE) in COMPLEX
+
+
+def real_dtype(x: Any) -> Any:
+    """The dtype of the parts of a tensor's elements."""
+    return dtypes.ALL[real_of(_field(x, _DTYPE))]
 
 
 # --- views -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fastgrad.functions.arguments import is_number, is_tensor
+from fastgrad.functions.arguments import is_plain_number, is_tensor
 from fastgrad.functions.statistics import vector_norm
 
 FOREACH: dict[str, Callable[..., Any]] = {}
@@ -60,24 +60,20 @@ def _list(name: str, argument: str, position: int, first: Sequence[Any], given: 
     return _as_many(name, first, _tensors(name, argument, position, given))
 
 
-def _is_plain(value: Any) -> bool:
-    return is_number(value) and not is_tensor(value)
-
-
 def _number(name: str, argument: str, position: int, given: Any) -> Any:
     """A number, which may be a tensor with one element."""
     if is_tensor(given) and given.numel() == 1:
         return given.item()
-    if not _is_plain(given):
+    if not is_plain_number(given):
         raise _wrong(name, argument, position, "Number", given)
     return given
 
 
 def _numbers(name: str, argument: str, position: int, first: Sequence[Any], given: Any) -> Sequence[Any]:
     """A number for each tensor: one for all, or a list of them."""
-    if isinstance(given, (list, tuple)) and given and _is_plain(given[0]):
+    if isinstance(given, (list, tuple)) and given and is_plain_number(given[0]):
         for k, value in enumerate(given):
-            if not _is_plain(value):
+            if not is_plain_number(value):
                 kind = type(value).__name__
                 raise TypeError(f"{name}(): expected Number as element {k} in '{argument}', but got {kind}")
         return _as_many(name, first, given, "scalar")
@@ -85,7 +81,7 @@ def _numbers(name: str, argument: str, position: int, first: Sequence[Any], give
 
 
 def _is_list_of_tensors(given: Any) -> bool:
-    return isinstance(given, (list, tuple)) and not (given and _is_plain(given[0]))
+    return isinstance(given, (list, tuple)) and not (given and is_plain_number(given[0]))
 
 
 def _operands(
@@ -176,7 +172,7 @@ def _binary(names: Sequence[str], tensor: bool, bound: str | None = None) -> Any
         with_tensor = with_number if in_place else method
 
         def call(self: Any, other: Any = _NOT_GIVEN, **named: Any) -> Any:
-            if method == "pow" and _is_plain(self):  # a number to the power of each
+            if method == "pow" and is_plain_number(self):  # a number to the power of each
                 return tuple(
                     self**y for y in _tensors(name, "exponent", 2, _chosen(name, names, other, named))
                 )

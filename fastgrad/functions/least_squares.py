@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fastgrad.functions.arguments import as_flag, as_float, is_tensor, need_tensor, need_type
-from fastgrad.functions.complex_numbers import is_complex_tensor, real
+from fastgrad.functions.complex_numbers import is_complex_tensor, real, real_dtype
 from fastgrad.functions.creation import empty
 from fastgrad.functions.matrices import (
     broadcast,
@@ -15,7 +15,6 @@ from fastgrad.functions.matrices import (
     need_square,
     not_converged,
     raise_for,
-    real_dtype,
     room_on,
     sizes_of,
 )

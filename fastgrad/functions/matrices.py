@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from fastgrad import dtypes, random
+from fastgrad import random
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.complex_numbers import conj
 from fastgrad.functions.creation import eye
 from fastgrad.functions.data import elements_of
 from fastgrad.functions.plans import unplanned
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.element_types import COMPLEX, HALVES, WIDE, real_of
+from fastgrad.native.contracts.element_types import COMPLEX, HALVES, WIDE
 from fastgrad.native.contracts.records import TENSOR
 
 _DTYPE = TENSOR.fields["dtype"][0]
@@ -40,11 +40,6 @@ def sizes_of(x: Any) -> Sizes:
     """How many matrices a tensor holds, and their rows and columns."""
     shape = x.shape
     return Sizes(math.prod(shape[:-2]), shape[-2], shape[-1])
-
-
-def real_dtype(x: Any) -> Any:
-    """The dtype of the parts of a tensor's elements."""
-    return dtypes.ALL[real_of(rt.field(x, _DTYPE))]
 
 
 def shape_of(m: int, n: int) -> str:

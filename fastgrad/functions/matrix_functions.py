@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fastgrad import dtypes
 from fastgrad.functions.argument_names import also_by_name
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
+from fastgrad.functions.complex_numbers import real_dtype
 from fastgrad.functions.creation import eye
 from fastgrad.functions.factors import eigvalsh, singular_values, svd_of
 from fastgrad.functions.least_squares import tolerances
@@ -17,7 +18,6 @@ from fastgrad.functions.matrices import (
     need_floats,
     need_matrices,
     need_square,
-    real_dtype,
     room_on,
     sizes_of,
     turned,

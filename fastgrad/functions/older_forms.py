@@ -7,12 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad.functions.argument_names import between
-from fastgrad.functions.arguments import is_number, is_tensor
+from fastgrad.functions.arguments import is_plain_number, is_tensor
 from fastgrad.functions.plans import warn
-
-
-def _is_plain(value: Any) -> bool:
-    return is_number(value) and not is_tensor(value)
 
 
 @between
@@ -41,7 +37,7 @@ def numbers_first(count: int, *names: str) -> Callable[[Callable[..., Any]], Cal
         def call(*args: Any, **kwargs: Any) -> Any:
             if len(args) <= count:
                 return function(*args, **kwargs)
-            numbers, tensors = [x for x in args if _is_plain(x)], [x for x in args if is_tensor(x)]
+            numbers, tensors = [x for x in args if is_plain_number(x)], [x for x in args if is_tensor(x)]
             last = args[1 - count :]
             known = len(tensors) == count and len(args) <= count + len(names) and all(map(is_tensor, last))
             known = known and (is_tensor(args[0]) or "beta" in names)

@@ -37,7 +37,7 @@ from fastgrad.native.contracts.ops import (
 )
 from fastgrad.native.contracts.status import DEVICE_MISMATCH
 from fastgrad.native.graph.recording import record
-from fastgrad.native.launch.elementwise import any_conjugated, copy_as, copy_into, elementwise
+from fastgrad.native.launch.elementwise import any_conjugated, copy_as, copy_into, drop_copies, elementwise
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.launch.promotion import is_floating, is_half
 from fastgrad.native.memory.buffers import allocate, deallocate
@@ -238,9 +238,7 @@ def in_autocast(op, n, ins, n_attrs, attrs, outs, n_outs):
             wide[k] = outs[0] if not failed(count) else ins[k]
     if not failed(count):
         count = call(op, n, wide, n_attrs, attrs, outs, n_outs)
-    for k in range(n):
-        if wide[k] != ins[k]:
-            drop(wide[k])
+    drop_copies(n, ins, wide)
     return count
 
 

@@ -14,7 +14,6 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.flags import (
-    CONJUGATED,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -34,7 +33,13 @@ from fastgrad.native.graph.graph import any_requires_grad, create_node, save_aga
 from fastgrad.native.graph.inplace import check_inplace, move_history, stand_in
 from fastgrad.native.graph.packing import show_tensor
 from fastgrad.native.graph.versions import catch_up_all
-from fastgrad.native.launch.elementwise import any_conjugated, copy_into, elementwise_slow, resolved
+from fastgrad.native.launch.elementwise import (
+    any_conjugated,
+    copy_into,
+    drop_copies,
+    elementwise_slow,
+    resolve_all,
+)
 from fastgrad.native.launch.launch import op_record
 from fastgrad.native.memory.profiles import begin_call, end_call
 from fastgrad.native.memory.references import drop, drop_node, retain
@@ -104,13 +109,7 @@ def change_copies(op, info, n, ins, n_attrs, attrs):
     See Note [Conjugates] in `launch.elementwise`. The first input with one more reference, or a failure.
     """
     copies = words(stack_small())
-    status = OK
-    for k in range(n):
-        copies[k] = ins[k]
-        if ins[k] != 0 and tensor(ins[k]).flags & CONJUGATED and not failed(status):
-            made = resolved(ins[k])
-            copies[k] = made if not failed(made) else ins[k]
-            status = min(made, OK)
+    status = resolve_all(n, ins, copies)
     if not failed(status):
         out = words(stack_small())
         out[0] = copies[0]
@@ -118,9 +117,7 @@ def change_copies(op, info, n, ins, n_attrs, attrs):
         if not failed(status):
             drop(out[0])
             status = copy_into(ins[0], copies[0]) if copies[0] != ins[0] else OK
-    for k in range(n):
-        if copies[k] != ins[k]:
-            drop(copies[k])
+    drop_copies(n, ins, copies)
     if failed(status):
         return status
     retain(ins[0])

@@ -23,7 +23,6 @@ from fastgrad.native.base.intrinsics import (
 )
 
 # --- nodes -----------------------------------------------------------------------------------------------------
-from fastgrad.native.contracts.element_types import COMPLEX64, FLOAT32, FLOAT64
 from fastgrad.native.contracts.flags import (
     CONJUGATED,
     DETACHED,
@@ -58,7 +57,7 @@ from fastgrad.native.memory.references import (
 from fastgrad.native.memory.storages import version_of
 from fastgrad.native.tensors.elements import ITEMSIZE_OF
 from fastgrad.native.tensors.reinterpretations import view_as_complex, view_as_real, view_conjugate
-from fastgrad.native.tensors.tensors import alias, set_history
+from fastgrad.native.tensors.tensors import alias, is_complex_of, set_history
 
 
 @native
@@ -174,12 +173,6 @@ def refuse_view(h, done):
     if origin == NO_GRAD_VIEW:
         return fail(NO_GRAD_VIEW_INPLACE, h, done)
     return fail(INFERENCE_VIEW_INPLACE, h, done)
-
-
-@native_inline
-def is_complex_of(dtype, other):
-    """Whether elements of a dtype are complex numbers with parts of another one."""
-    return dtype - other == COMPLEX64 - FLOAT32 and (other == FLOAT32 or other == FLOAT64)
 
 
 @native_inline

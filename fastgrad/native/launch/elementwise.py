@@ -127,9 +127,7 @@ def with_copies(kernel, dtype, n, ins, out, across):
         strided_frame(s, n, laid, out)
         length = STRIDED_INPUTS + n * OPERAND_WORDS
         status = launch(kernel, to.device, dtype, STRIDED, frame, length, to.numel)
-    for k in range(n):
-        if laid[k] != ins[k]:
-            drop(laid[k])
+    drop_copies(n, ins, laid)
     return status
 
 
@@ -215,29 +213,45 @@ def resolved(h):
 
 
 @native_once
-def run_on_copies(kernel, dtype, n, ins, out):
-    """As `run_elementwise`, over copies of tensors of conjugates: see Note [Conjugates]."""
-    to = tensor(out)
-    read = words(stack_small())
-    target = new_like(out, to.dtype, to.device, PRESERVE_FORMAT) if to.flags & CONJUGATED else out
-    status = target
+def resolve_all(n, ins, read):
+    """Write some tensors to `read`, with copies in place of those of conjugates. A status.
+
+    `drop_copies` gives the copies back, after a failure too.
+    """
+    status = 0
     for k in range(n):
         read[k] = ins[k]
-        if tensor(ins[k]).flags & CONJUGATED and not failed(status):
+        if ins[k] != 0 and tensor(ins[k]).flags & CONJUGATED and not failed(status):
             copy = resolved(ins[k])
-            if failed(copy):
-                status = copy
-            else:
-                read[k] = copy
-    if not failed(status):
-        status = run_as_it_lies(kernel, dtype, n, read, target)
-    if not failed(target) and target != out:
-        if not failed(status):
-            status = turn_into(out, target)
-        drop(target)
+            read[k] = ins[k] if failed(copy) else copy
+            status = min(copy, 0)
+    return status
+
+
+@native
+def drop_copies(n, ins, read):
+    """Give back what was read in place of some tensors."""
     for k in range(n):
         if read[k] != ins[k]:
             drop(read[k])
+
+
+@native_once
+def run_on_copies(kernel, dtype, n, ins, out):
+    """As `run_elementwise`, over copies of tensors of conjugates: see Note [Conjugates]."""
+    to = tensor(out)
+    target = new_like(out, to.dtype, to.device, PRESERVE_FORMAT) if to.flags & CONJUGATED else out
+    if failed(target):
+        return target
+    read = words(stack_small())
+    status = resolve_all(n, ins, read)
+    if not failed(status):
+        status = run_as_it_lies(kernel, dtype, n, read, target)
+    drop_copies(n, ins, read)
+    if target != out:
+        if not failed(status):
+            status = turn_into(out, target)
+        drop(target)
     return status
 
 

@@ -146,23 +146,11 @@ def _scaling(pointer, real, scale):
         for k in range(count):
             a[k] = scale(b[k], c)
 
-    def gather(result, first, second, count, number):
-        a, b, c, d = pointer(result), pointer(first), pointer(second), real(number)
-        for k in range(count):
-            a[k] = scale(b[k], d) + scale(c[k], d)
-
-    def go_on(result, given, count, number):
-        a, b, c = pointer(result), pointer(given), real(number)
-        for k in range(count):
-            a[k] += scale(b[k], c)
-
-    return native_once(fill), native_once(gather), native_once(go_on)
+    return native_once(fill)
 
 
-fill_times_32, gather_times_32, go_on_times_32 = _scaling(f32s, types.float32, times)
-fill_over_32, gather_over_32, go_on_over_32 = _scaling(f32s, types.float32, over)
-fill_times_64, gather_times_64, go_on_times_64 = _scaling(f64s, types.float64, times)
-fill_over_64, gather_over_64, go_on_over_64 = _scaling(f64s, types.float64, over)
+times_32, over_32 = _scaling(f32s, types.float32, times), _scaling(f32s, types.float32, over)
+times_64, over_64 = _scaling(f64s, types.float64, times), _scaling(f64s, types.float64, over)
 
 
 @native_once
@@ -172,55 +160,28 @@ def divide(kind, result, given, count, divisor):
     """
     number = float_of(divisor)
     if kind == FLOAT32 and divisor & REST == 0:
-        fill_times_32(result, given, count, 1.0 / number)
+        times_32(result, given, count, 1.0 / number)
     elif kind == FLOAT32:
-        fill_over_32(result, given, count, number)
+        over_32(result, given, count, number)
     elif kind == FLOAT64 and divisor & REST == 0:
-        fill_times_64(result, given, count, 1.0 / number)
+        times_64(result, given, count, 1.0 / number)
     elif kind == FLOAT64:
-        fill_over_64(result, given, count, number)
-
-
-@native_once
-def add_quotients(kind, result, first, second, count, divisor):
-    """Write the sums of the quotients of elements that lie at two addresses."""
-    number = float_of(divisor)
-    if kind == FLOAT32 and divisor & REST == 0:
-        gather_times_32(result, first, second, count, 1.0 / number)
-    elif kind == FLOAT32:
-        gather_over_32(result, first, second, count, number)
-    elif kind == FLOAT64 and divisor & REST == 0:
-        gather_times_64(result, first, second, count, 1.0 / number)
-    elif kind == FLOAT64:
-        gather_over_64(result, first, second, count, number)
-
-
-@native_once
-def add_quotient(kind, result, given, count, divisor):
-    """Add the quotients of elements to others."""
-    number = float_of(divisor)
-    if kind == FLOAT32 and divisor & REST == 0:
-        go_on_times_32(result, given, count, 1.0 / number)
-    elif kind == FLOAT32:
-        go_on_over_32(result, given, count, number)
-    elif kind == FLOAT64 and divisor & REST == 0:
-        go_on_times_64(result, given, count, 1.0 / number)
-    elif kind == FLOAT64:
-        go_on_over_64(result, given, count, number)
+        over_64(result, given, count, number)
 
 
 @native_once
 def add_up(f, result, members, at, count):
-    """Write the sum of what lies `at` so many bytes behind the places of all ranks, at least two, in their order."""
-    first, second = words(f.places)[0] + at, words(f.places)[1] + at
-    if f.divisor != 0:
-        add_quotients(f.kind, result, first, second, count, f.divisor)
-    else:
-        add(f.kind, result, first, second, count)
-    for rank in range(2, members):
+    """Write the sum of what lies `at` so many bytes behind the places of all ranks, in their order; of no more elements
+    than a block has.
+    """
+    quotients = block()
+    for rank in range(members):
         given = words(f.places)[rank] + at
         if f.divisor != 0:
-            add_quotient(f.kind, result, given, count, f.divisor)
+            divide(f.kind, quotients, given, count, f.divisor)
+            given = quotients
+        if rank == 0:
+            memcpy(result, given, count * width_of(f.kind))
         else:
             add(f.kind, result, result, given, count)
 

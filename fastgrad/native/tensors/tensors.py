@@ -302,6 +302,12 @@ def alias_of_output(h, n, k):
 
 
 @native_inline
+def is_complex_of(dtype, other):
+    """Whether elements of a dtype are complex numbers with parts of another one."""
+    return dtype - other == COMPLEX64 - FLOAT32 and (other == FLOAT32 or other == FLOAT64)
+
+
+@native_inline
 def may_follow(handle, base):
     """Whether a view can take up the history of its base after that was changed: see Note [Views of changed bases] in
     `graph.versions`.
@@ -312,9 +318,8 @@ def may_follow(handle, base):
     b = tensor(base)
     if t.dtype == b.dtype:
         return True
-    low = min(t.dtype, b.dtype)
-    pairs = (low == FLOAT32 or low == FLOAT64) and max(t.dtype, b.dtype) == low + (COMPLEX64 - FLOAT32)
-    return pairs and not b.flags & CONJUGATED
+    parts = is_complex_of(t.dtype, b.dtype) or is_complex_of(b.dtype, t.dtype)
+    return parts and not b.flags & CONJUGATED
 
 
 @native

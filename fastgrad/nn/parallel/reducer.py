@@ -25,14 +25,13 @@ from fastgrad.autograd.hooks import hook_name
 from fastgrad.autograd.modes import no_grad
 from fastgrad.distributed import collectives
 from fastgrad.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, begin_average
-from fastgrad.distributed.boards import KINDS
+from fastgrad.distributed.boards import KINDS, starts_of
 from fastgrad.distributed.buckets import GradBucket, assign_buckets, need_future, need_reduced
 from fastgrad.distributed.work import Repeated, Work
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.sharing import from_numpy
 from fastgrad.futures import Future
 from fastgrad.native.build.loader import rt
-from fastgrad.native.contracts.messages import LINE
 
 
 class Bucket:
@@ -169,7 +168,7 @@ class Reducer:
         if self.rebuilt and not self.settled and self.group.board is not None:
             self.settled = True
             sizes = [bucket.buffer.nbytes for bucket in self.buckets]
-            starts = np.cumsum([0, *(-(-size // LINE) * LINE for size in sizes)]).tolist()
+            starts = starts_of(sizes)
             fits = all(dtype in KINDS and device.type == "cpu" for dtype, device in self.kinds) and all(sizes)
             found = self.group.share(starts[-1], private and fits)
             if found is None:
@@ -291,11 +290,10 @@ class Reducer:
         grad = parameter.grad
         if grad is None:
             view.zero_()
-        elif not self.as_views:
+        elif not self.as_views or not (grad is view or _is(grad, view)):
             rt.copy(view, grad)
-        elif grad is not view and not _is(grad, view):
-            rt.copy(view, grad)
-            parameter.grad = view
+            if self.as_views:
+                parameter.grad = view
         bucket.left -= 1
         while self.next < len(self.buckets) and not self.buckets[self.next].left:
             self.send(self.next)
