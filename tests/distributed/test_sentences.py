@@ -32,14 +32,14 @@ PROGRAMS = {"GCPH": "sentences.py", "JMZ": "sharing.py"}
 
 
 @cache
-def results(library: str, program: str, store: str) -> dict[str, list[str]]:
-    """What failed, by the number of the sentence."""
+def results(library: str, program: str, store: str) -> list[dict[str, str | None]]:
+    """What failed on each rank, by the number of the sentence."""
     return json.loads(succeed(2, program, library, *([store + program] if store else [])).splitlines()[-1])
 
 
-def failures(library: str, number: str, store: str = "") -> list[str]:
+def failures(library: str, number: str, store: str = "") -> list[str | None]:
     [program] = [file for letters, file in PROGRAMS.items() if number[0] in letters]
-    return results(library, program, store)[number.lower()]
+    return [rank[number.lower()] for rank in results(library, program, store) if rank[number.lower()]]
 
 
 ON_TWO_RANKS = [(n, t) for n, t in SENTENCES if n not in ELSEWHERE and n[0] in "".join(PROGRAMS)]

@@ -4,11 +4,10 @@ The arguments after those of `both` are the first seed and how many follow.
 """
 
 import contextlib
-import json
 import random
 import sys
 
-from both import DDP, dist, fill, gives, grads, hooks, lib, n, nn, numbers, rank
+from both import DDP, dist, fill, gives, grads, hooks, lib, n, nn, numbers, rank, tell
 
 first, count = map(int, sys.argv[-2:])
 WIDTH = 4
@@ -124,8 +123,4 @@ def outcome(seed):
 
 
 mine = [outcome(seed) for seed in range(first, first + count)]
-found = [None] * n
-dist.all_gather_object(found, mine)
-if rank == 0:
-    print(json.dumps(found))
-dist.destroy_process_group()
+tell(mine)
