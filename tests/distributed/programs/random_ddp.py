@@ -7,7 +7,7 @@ import contextlib
 import random
 import sys
 
-from both import DDP, dist, fill, gives, grads, hooks, lib, n, nn, numbers, rank, tell
+from both import DDP, dist, fill, gives, grads, hooks, lib, nn, numbers, rank, tell
 
 first, count = map(int, sys.argv[-2:])
 WIDTH = 4
