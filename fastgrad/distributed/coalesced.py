@@ -17,7 +17,7 @@ from fastgrad.functions.arguments import need_tensors
 from fastgrad.functions.creation import empty, zeros
 from fastgrad.functions.shape import cat
 from fastgrad.futures import Future
-from fastgrad.native.build.loader import TensorBase
+from fastgrad.native.build.loader import TensorBase, rt
 
 
 class Packed:
@@ -148,14 +148,13 @@ class Mirror:
         if root not in self._calls:
             self._calls[root] = collectives.repeated_broadcast(self._flat, self.group, root)
         here = self.group.rank() == root
-        with no_grad():
-            if here:
-                for t, copy in zip(self.tensors, self._copies, strict=True):
-                    copy.copy_(t)
-            self._calls[root].begin().wait()
-            if not here:
-                for t, copy in zip(self.tensors, self._copies, strict=True):
-                    t.copy_(copy)
+        if here:
+            for t, copy in zip(self.tensors, self._copies, strict=True):
+                rt.copy(copy, t)
+        self._calls[root].begin().wait()
+        if not here:
+            for t, copy in zip(self.tensors, self._copies, strict=True):
+                rt.copy(t, copy)
 
 
 def all_reduce_coalesced(

@@ -112,7 +112,8 @@ class Flight:
         self._set("queue", queue().address)
         self._set("status", mpi()._addressof(status) if status is not None else self._place("scratch"))
         self._set("request", 0 if request is None else mpi()._addressof(request))
-        self._set("state", MOVING if check is None and note is None else CHECKING)
+        for field in ("state", "seen"):
+            self._set(field, MOVING if check is None and note is None else CHECKING)
         if check is not None:
             self._set("check", check.ctypes.data)
         if gate is not None:
@@ -146,10 +147,11 @@ class Flight:
         Exception
             What MPI says went wrong.
         """
-        _routine("read_state")(self.address)
         state = self._get("seen")
-        if state == OVER and self._get("code"):
-            raise mpi().Exception(self._get("code"))
+        if state == OVER:
+            _routine("settle")(self.address)
+            if self._get("code"):
+                raise mpi().Exception(self._get("code"))
         return state
 
     def depart(self, request: Any) -> None:
@@ -182,7 +184,7 @@ class Queue:
         mpi().COMM_SELF.Set_attr(ending, True)
 
     def hand_over(self, flight: Flight) -> None:
-        """Look after a flight from now on."""
+        """Look after a flight from now on, and get on with all as far as they go."""
         _routine("hand_over")(flight.address)
 
     def take_back(self, flight: Flight) -> None:

@@ -210,12 +210,12 @@ class Work:
 
     def _advance(self) -> None:
         queue().look()
-        if self._arrived():
-            self._finish()
+        self._finish_if_arrived()
 
-    def _arrived(self) -> bool:
+    def _finish_if_arrived(self) -> None:
         assert self._flight is not None
-        return self._flight.state == OVER
+        if self._flight.state == OVER:
+            self._finish()
 
     def _finish(self) -> None:
         if self._end is not None:
@@ -332,7 +332,7 @@ class Collective(Work):
             queue().hand_over(self._flight)
             group.pending.append(self)
             group.flying[self] = None  # MPI writes to its buffers, whether the caller keeps it or not
-            self._start_in_order()
+            self._begin_in_order()
 
     def _checked(self, begin: Transfer | Callable[[], Any] | None) -> Flight:
         """A flight with its check."""
@@ -354,21 +354,21 @@ class Collective(Work):
         in_place = self._sharing is not None and self._sharing.place != 0
         return not in_place or board is None or board.has_idle_cores
 
-    def _start_in_order(self) -> None:
+    def _begin_in_order(self) -> None:
         """Begin the transfers of calls on which all agree, up to this one.
 
         None is finished here but by who waits for it: what then runs may make calls, and all ranks have to make them in
         the same order.
         """
-        queue().look()
         pending = self._group.pending
         while pending and self in pending and pending[0]._on_its_way():
             pending.popleft()
 
     def _advance(self) -> None:
-        self._start_in_order()
+        queue().look()
+        self._begin_in_order()
         if not self._done and self not in self._group.pending:
-            super()._advance()
+            self._finish_if_arrived()
 
     def _on_its_way(self) -> bool:
         """Whether all ranks made the same call, and the transfer has begun; let it begin if Python is to do that.
@@ -399,7 +399,6 @@ class Collective(Work):
             # in that of checks some may already have begun to check later calls
             self._telling = Flight(self._group.comm.Iallgather(own, self._texts))
             queue().hand_over(self._telling)
-            queue().look()
         if self._telling.state != OVER:
             return False
         assert self._texts is not None
@@ -466,15 +465,15 @@ class Repeated:
         """Make the call, which adds up what each rank has, and divide that by a number before."""
         assert self._sharing is not None
         self._sharing.divisor = bits_of(count)
-        return self.begin()
+        return self.begin().leave_alone()
 
     def begin(self) -> Work:
-        """Make the call; it is under way then."""
+        """Make the call, for which the caller waits."""
         flight = self._flight if self._last is not None and self._last._done else None
         work = Collective(self.group, *self._given, flight, **self._more)
         if self._lasts:
             self._flight, self._last = work._flight, work
-        return work.leave_alone()
+        return work
 
 
 class PointToPoint(Work):

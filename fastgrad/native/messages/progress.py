@@ -8,8 +8,10 @@ its transfer before the one ahead of it has begun its own, so that this order is
 Rounds are made by a thread, which is there once a call was left alone, and by threads of Python's that wait. Who makes
 one holds the mutex. So a request belongs to its flight from when it is handed over until the state is OVER or the
 flight is taken back; only a round asks MPI for it, completes it and has its status written, which others read
-afterwards. What follows a transfer in Python, the next stage of a future for instance, is run by who waits for it,
-never by the thread: that holds no object of Python's and never the interpreter's lock.
+afterwards. The last thing that a round does with a flight is to write its state where Python reads it, without the
+mutex: a flight that is seen to be OVER is out of the queue, and nobody touches it any more. What follows a transfer in
+Python, the next stage of a future for instance, is run by who waits for it, never by the thread: that holds no object
+of Python's and never the interpreter's lock.
 
 The thread sleeps while there are no flights. While there are some that do not move it looks at them, and sleeps twice
 as long after each round, up to `LONGEST`: MPI has no call that waits for any of several communicators without taking a
@@ -27,6 +29,7 @@ from fastgrad.native.base.c_calls import function_at
 from fastgrad.native.base.clock import thread_nanoseconds, usleep
 from fastgrad.native.base.intrinsics import address_of, caster, i32s, native, native_once, words
 from fastgrad.native.base.threads import (
+    atomic_store,
     block_signals,
     condition_init,
     condition_wait,
@@ -68,7 +71,7 @@ drive_address = start_routine("messages_drive")
 test_request = function_at("qqq")
 begin_transfer = function_at("q" * CALL_WORDS)
 
-LINK, OWN, FLAG = (FLIGHT.offset(field) for field in ("link", "own", "flag"))
+LINK, SEEN, OWN, FLAG = (FLIGHT.offset(field) for field in ("link", "seen", "own", "flag"))
 FIRST = QUEUE.offset("first")
 
 
@@ -137,10 +140,12 @@ def make_round(q):
         if after < MOVING and f.gate != 0:
             words(f.gate)[0] = q.rounds  # closed for the rest of this round
         moved = moved or after != before
+        seen = address_of(f) + SEEN
         if after == OVER:
             words(place)[0] = f.link
         else:
             place = address_of(f) + LINK
+        atomic_store(seen, after)
     return moved
 
 
@@ -203,7 +208,7 @@ def set_up(handle):
 
 @native_once
 def hand_over(handle):
-    """Put a flight behind the others."""
+    """Put a flight behind the others, and make a round."""
     flight(handle).link = 0
     q = queue(flight(handle).queue)
     mutex_lock(address_of(q.mutex))
@@ -211,6 +216,7 @@ def hand_over(handle):
     while words(place)[0] != 0:
         place = words(place)[0] + LINK
     words(place)[0] = handle
+    make_round(q)
     mutex_unlock(address_of(q.mutex))
 
 
@@ -237,12 +243,10 @@ def look(handle):
 
 
 @native_once
-def read_state(handle):
-    """Let Python see the state of a flight. One that is over is out of the queue by then."""
-    f = flight(handle)
-    q = queue(f.queue)
+def settle(handle):
+    """Let Python see what was written before a state that it has read."""
+    q = queue(flight(handle).queue)
     mutex_lock(address_of(q.mutex))
-    f.seen = f.state
     mutex_unlock(address_of(q.mutex))
 
 
@@ -253,6 +257,7 @@ def depart_by_python(handle):
     q = queue(f.queue)
     mutex_lock(address_of(q.mutex))
     f.state = OVER if f.request == 0 else MOVING
+    f.seen = MOVING  # until a round has taken it out of the queue
     if f.board != 0:
         boards.consume(f)
     mutex_unlock(address_of(q.mutex))

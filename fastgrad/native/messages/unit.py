@@ -7,7 +7,7 @@ import functools
 from fastgrad.native.build.routines import load_routines
 
 PROGRESS = dict.fromkeys(
-    ("set_up", "hand_over", "take_back", "look", "read_state", "depart_by_python", "want", "close", "drive"),
+    ("set_up", "hand_over", "take_back", "look", "settle", "depart_by_python", "want", "close", "drive"),
     "progress",
 )
 HALVES = dict.fromkeys(
