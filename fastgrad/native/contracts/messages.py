@@ -17,10 +17,10 @@ FLIGHT = Record(
     divisor=1,
 )  # fmt: skip
 """A transfer, and the check before it. `queue`: the address of that of the process; `link`: the next one; `state`: of
-those below, and `seen`, what it was after the last round; `code`: that of MPI for what went wrong, or 0; `check`: the address
-of the two numbers that the check combines; `gate`: the address of a word that all flights of a group share; `begin`:
-how the transfer begins, of those below; `function` and `arguments`: the call that begins it; `request` and `status`:
-the addresses of MPI's, which may be `own` and `scratch`; `tended`: whether the thread is to get on with it.
+those below, and `seen`, what it was after the last round; `code`: that of MPI for what went wrong, or 0; `check`: the
+address of the two numbers that the check combines; `gate`: the address of a word that all flights of a group share;
+`begin`: how the transfer begins, of those below; `function` and `arguments`: the call that begins it; `request` and
+`status`: the addresses of MPI's, which may be `own` and `scratch`; `tended`: whether the thread is to get on with it.
 
 With a board: `board`: its address; `number` and `fingerprint` of the call; `posted`: whether this rank has told the
 others; `sharing`: how the data moves in shared memory, of those below; `root`: the rank that has it; `place`: by which
