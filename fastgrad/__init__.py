@@ -145,9 +145,9 @@ _LATER |= dict.fromkeys(
     (
         "adaptive_avg_pool1d", "alpha_dropout", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d",
         "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-        "cosine_similarity", "feature_alpha_dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d",
+        "cosine_similarity", "feature_alpha_dropout", "group_norm", "layer_norm", "max_pool1d",
         "max_pool1d_with_indices", "max_pool2d", "max_pool3d", "native_channel_shuffle", "pairwise_distance",
-        "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu", "rrelu_", "selu", "selu_", "threshold",
+        "pixel_shuffle", "pixel_unshuffle", "rms_norm", "rrelu", "rrelu_", "selu", "selu_", "threshold",
         "threshold_",
     ),
     "nn.functional",

@@ -3,7 +3,12 @@
 from fastgrad.func.derivatives import grad, grad_and_value, jvp, linearize, vjp
 from fastgrad.func.mapping import vmap
 from fastgrad.func.matrices import hessian, jacfwd, jacrev
-from fastgrad.func.modules import functional_call, functionalize, stack_module_state
+from fastgrad.func.modules import (
+    functional_call,
+    functionalize,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 from fastgrad.module_names import getattr_of as _getattr_of
 
 __all__ = [
@@ -16,6 +21,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from fastgrad.functions.shape import stack
+from fastgrad.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from fastgrad.nn.modules.module import Module
 from fastgrad.nn.utils.stateless import call_with
+
+BATCH_NORMS = (BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm)
 
 
 def functional_call(
@@ -85,6 +88,44 @@ def _as_one(dicts: Any) -> dict[str, Any]:
             f"{type(dicts).__name__}"
         )
     return found
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Let the batch norms of a module keep no running statistics, which no transform could change.
+
+    They normalise by the statistics of their batch then, in evaluation too. Other layers stay as they are.
+
+    Parameters
+    ----------
+    root : Module
+        Changed in place.
+
+    Returns
+    -------
+    Module
+        `root`.
+
+    Raises
+    ------
+    TypeError
+        If it is no module.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> net = fg.nn.Sequential(fg.nn.Linear(2, 3), fg.nn.BatchNorm1d(3))
+    >>> fg.func.replace_all_batch_norm_modules_(net)[1].running_mean is None
+    True
+    """
+    if not isinstance(root, Module):
+        raise TypeError(
+            f"replace_all_batch_norm_modules_(): expected a Module, but got {type(root).__name__}"
+        )
+    for module in root.modules():
+        if isinstance(module, BATCH_NORMS):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
 
 
 def stack_module_state(models: Sequence[Module] | Any) -> tuple[dict[str, Any], dict[str, Any]]:

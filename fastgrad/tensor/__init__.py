@@ -38,6 +38,7 @@ from fastgrad.functions import (  # noqa: F401 - most only for the methods that 
     pointwise,
     products,
     promotion,
+    rectifiers,
     reduce,
     repetition,
     running,

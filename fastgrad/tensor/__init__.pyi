@@ -614,6 +614,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `gt`."""
     def half(self, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor in float16."""
+    def hardshrink(self, lambd: _float = 0.5) -> _Tensor:
+        r"""X where its absolute value is above `lambd`, elsewhere zero."""
     @_overload
     def hash_tensor(self, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0) -> _Tensor:
         r"""A number that tells tensors apart: the exclusive or of the bits of elements, over all or some dimensions."""
@@ -1146,6 +1148,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""``input ** exponent``, broadcast and promoted."""
     def pow_(self, exponent: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""``self **= exponent``."""
+    def prelu(self, weight: _Tensor) -> _Tensor:
+        r"""X where it is positive, elsewhere ``weight * x``."""
     @_overload
     def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
         r"""The product over one dimension, or over all. See `sum` for the parameters."""

@@ -132,6 +132,34 @@ def test_models_as_one():
         func.stack_module_state(models)
 
 
+def test_batch_norms_without_statistics():
+    net = fg.nn.Sequential(
+        fg.nn.Linear(2, 3),
+        fg.nn.BatchNorm1d(3),
+        fg.nn.Sequential(fg.nn.SyncBatchNorm(3)),
+        fg.nn.InstanceNorm1d(3, track_running_stats=True),
+    )
+    x = fg.randn(5, 2)
+    wanted = net[1](net[0](x)).detach()
+    assert func.replace_all_batch_norm_modules_(net) is net
+    for norm in (net[1], net[2][0]):
+        assert norm.running_mean is norm.running_var is norm.num_batches_tracked is None
+        assert not norm.track_running_stats
+    assert net[3].track_running_stats
+    assert net[3].running_mean is not None
+    net.eval()
+    np.testing.assert_allclose(net[1](net[0](x)).detach().numpy(), wanted.numpy(), rtol=1e-6)
+    alone = fg.nn.BatchNorm2d(2)
+    assert not func.replace_all_batch_norm_modules_(alone).track_running_stats
+    first, batch = net[:2], fg.randn(4, 5, 2)
+    rows = func.vmap(lambda v: first(v))(batch)
+    for row, v in zip(rows, batch, strict=True):
+        np.testing.assert_allclose(row.detach().numpy(), first(v).detach().numpy(), rtol=1e-5, atol=1e-6)
+    for bad in (None, fg.ones(2), fg.nn.BatchNorm1d):
+        with pytest.raises(TypeError, match="expected a Module"):
+            func.replace_all_batch_norm_modules_(bad)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [

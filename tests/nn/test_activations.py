@@ -79,3 +79,22 @@ def test_softmin_and_its_dtype(lib):
     x = lib.tensor([1.0, 2.0])
     assert lib.equal(lib.nn.functional.softmin(x, 0), lib.nn.functional.softmax(-x, 0))
     assert lib.nn.functional.softmin(x, 0, dtype=lib.float64).dtype == lib.float64
+
+
+def test_methods_of_tensors(lib):
+    functional = lib.nn.functional
+    x = lib.tensor([[-2.0, 0.25, 3.0], [0.75, -0.5, -1.0]], requires_grad=True)
+    weight = lib.tensor([0.5, 0.25, 2.0], requires_grad=True)
+    for out, wanted in (
+        (x.hardshrink(), functional.hardshrink(x)),
+        (x.hardshrink(lambd=1), functional.hardshrink(x, 1.0)),
+        (x.prelu(weight), functional.prelu(x, weight)),
+    ):
+        assert lib.equal(out, wanted)
+        assert out.grad_fn.name() == wanted.grad_fn.name()
+    assert lib.prelu(x, weight).tolist() == x.prelu(weight).tolist()
+    assert lib.hardshrink(x).tolist() == x.hardshrink().tolist()
+    with pytest.raises(TypeError, match="weight"):
+        x.prelu(None)
+    with pytest.raises((NotImplementedError, RuntimeError), match="Long"):
+        x.long().hardshrink()

@@ -1,6 +1,7 @@
 """Functions of neural networks, with the names and arguments of PyTorch's ``nn.functional``."""
 
 from fastgrad.functions.distances import pdist
+from fastgrad.functions.rectifiers import hardshrink, prelu
 from fastgrad.module_names import getattr_of as _getattr_of
 from fastgrad.nn.functional.activations import (
     celu,
@@ -10,7 +11,6 @@ from fastgrad.nn.functional.activations import (
     gelu,
     glu,
     gumbel_softmax,
-    hardshrink,
     hardsigmoid,
     hardswish,
     hardtanh,
@@ -20,7 +20,6 @@ from fastgrad.nn.functional.activations import (
     log_softmax,
     logsigmoid,
     mish,
-    prelu,
     relu,
     relu6,
     relu_,

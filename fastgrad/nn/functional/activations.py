@@ -8,13 +8,13 @@ from typing import Any
 from fastgrad import dtypes
 from fastgrad.functions import elementwise, reduce
 from fastgrad.functions.arguments import as_float, as_index, need_tensor
-from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.likeness import empty_like, ones_like, zeros_like
 from fastgrad.functions.plans import planned, warn
 from fastgrad.functions.public import public
+from fastgrad.functions.rectifiers import need_floating
 from fastgrad.functions.reduce import argmax
 from fastgrad.functions.scattering import scatter_add
-from fastgrad.functions.shape import reshape, split
+from fastgrad.functions.shape import split
 from fastgrad.native.build.loader import TensorBase
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply, invoke, invoke_with
@@ -73,17 +73,8 @@ def gelu(input: Any, approximate: str = "none") -> Any:
             f"gelu(): approximate argument must be either none or tanh, but got {approximate!r}"
         )
     need_tensor("gelu", input)
-    _need_floating("gelu", input)
+    need_floating("gelu", input)
     return apply(_GELU if approximate == "none" else _GELU_TANH, 1, 0, input)
-
-
-def _need_floating(name: str, input: Any) -> None:
-    if not isinstance(input, TensorBase):
-        need_tensor(name, input)
-    if not input.is_floating_point():
-        raise NotImplementedError(
-            f"{name}(): not implemented for '{input.dtype.type_name}'; convert it to a floating-point dtype first"
-        )
 
 
 @planned
@@ -91,21 +82,21 @@ def silu(input: Any, inplace: bool = False) -> Any:
     """``x sigmoid(x)``, element by element; also called swish."""
     if need_tensor("silu", input).is_complex():
         return input.mul_(sigmoid(input)) if inplace else input * sigmoid(input)
-    _need_floating("silu", input)
+    need_floating("silu", input)
     return _activation("silu", "silu", input, inplace)
 
 
 @planned
 def mish(input: Any, inplace: bool = False) -> Any:
     """``x tanh(softplus(x))``, element by element (Misra 2019)."""
-    _need_floating("mish", input)
+    need_floating("mish", input)
     return _activation("mish", "mish", input, inplace)
 
 
 @planned
 def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
     """``log(1 + exp(beta x)) / beta``, and x itself where ``beta x`` is above the threshold."""
-    _need_floating("softplus", input)
+    need_floating("softplus", input)
     beta, threshold = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _activation("softplus", "softplus", input, False, beta, threshold)
 
@@ -113,7 +104,7 @@ def softplus(input: Any, beta: float = 1, threshold: float = 20) -> Any:
 @planned
 def logsigmoid(input: Any) -> Any:
     """The logarithm of `sigmoid`, without cancellation."""
-    _need_floating("logsigmoid", input)
+    need_floating("logsigmoid", input)
     buffer = invoke(BY_NAME["log_sigmoid_buffer"], (input,))
     return _activation("logsigmoid", "log_sigmoid", input, False, buffer)
 
@@ -121,7 +112,7 @@ def logsigmoid(input: Any) -> Any:
 @planned
 def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``negative_slope * x``."""
-    _need_floating("leaky_relu", input)
+    need_floating("leaky_relu", input)
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
     return _activation("leaky_relu", "leaky_relu", input, inplace, slope)
 
@@ -129,7 +120,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) 
 @planned
 def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """X where it is positive, elsewhere ``alpha (exp(x) - 1)``."""
-    _need_floating("elu", input)
+    need_floating("elu", input)
     return _activation("elu", "elu", input, inplace, as_float("elu", "alpha", alpha))
 
 
@@ -155,39 +146,6 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 def relu6(input: Any, inplace: bool = False) -> Any:
     """``min(max(x, 0), 6)``, element by element."""
     return _activation("relu6", "hardtanh", input, inplace, 0, 6)
-
-
-@public(method=False)
-@planned
-@lower_precision
-def prelu(input: Any, weight: Any) -> Any:
-    """X where it is positive, elsewhere ``weight * x``.
-
-    Parameters
-    ----------
-    input : Tensor
-    weight : Tensor
-        One element, or as many as `input` has channels (its dimension 1).
-
-    Raises
-    ------
-    RuntimeError
-        If the number of weights or the dtypes do not fit.
-    """
-    need_tensor("prelu", input)
-    need_tensor("prelu", weight, "weight", 2)
-    if input.dtype is not weight.dtype:
-        raise RuntimeError(f"prelu(): Type promoting not supported. Got {input.dtype} and {weight.dtype}")
-    count = weight.numel()
-    channels = input.shape[1] if input.ndim > 1 else 1
-    if weight.ndim > 1 or count not in (1, channels):
-        raise RuntimeError(
-            f"prelu(): Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} of "
-            f"shape {list(weight.shape)} and channel size = {channels}."
-        )
-    if input.ndim != weight.ndim:
-        weight = reshape(weight, [count if k == 1 else 1 for k in range(input.ndim)])
-    return invoke(BY_NAME["prelu"], (input, weight))
 
 
 @planned
@@ -218,23 +176,15 @@ def _implicit(dim: int | None, input: Any, name: str, level: int) -> int:
 @planned
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
     """``min(max(x + 3, 0), 6) / 6``, element by element."""
-    _need_floating("hardsigmoid", input)
+    need_floating("hardsigmoid", input)
     return _activation("hardsigmoid", "hardsigmoid", input, inplace)
 
 
 @planned
 def hardswish(input: Any, inplace: bool = False) -> Any:
     """``x min(max(x + 3, 0), 6) / 6``, element by element (Howard et al. 2019)."""
-    _need_floating("hardswish", input)
+    need_floating("hardswish", input)
     return _activation("hardswish", "hardswish", input, inplace)
-
-
-@public(method=False)
-@planned
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
-    """X where its absolute value is above `lambd`, elsewhere zero."""
-    _need_floating("hardshrink", input)
-    return _activation("hardshrink", "hardshrink", input, False, as_float("hardshrink", "lambd", lambd))
 
 
 @planned
@@ -246,7 +196,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     RuntimeError
         If `lambd` is negative.
     """
-    _need_floating("softshrink", input)
+    need_floating("softshrink", input)
     lambd = as_float("softshrink", "lambd", lambd)
     if not lambd >= 0:
         raise RuntimeError(f"softshrink(): lambda must be greater or equal to 0, but found to be {lambd}")
@@ -294,7 +244,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     RuntimeError
         If `alpha` is 0.
     """
-    _need_floating("celu", input)
+    need_floating("celu", input)
     alpha = as_float("celu", "alpha", alpha)
     if alpha == 0:
         raise RuntimeError("celu(): alpha must not be 0")
@@ -305,7 +255,7 @@ def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
 @planned
 def selu(input: Any, inplace: bool = False) -> Any:
     """`elu` with the two numbers that keep mean and variance (Klambauer et al. 2017)."""
-    _need_floating("selu", input)
+    need_floating("selu", input)
     return _activation("selu", "selu", input, inplace)
 
 
@@ -355,7 +305,7 @@ def glu(input: Any, dim: int = -1) -> Any:
     size = x.shape[dim]
     if size % 2:
         raise RuntimeError(f"glu(): Halving dimension must be even, but dimension {dim} is size {size}")
-    _need_floating("glu", x)
+    need_floating("glu", x)
     return invoke(BY_NAME["glu"], split(x, size // 2, dim) if size else (x, x))
 
 
@@ -380,7 +330,7 @@ def rrelu(
     RuntimeError
         If the bounds cross or are not finite.
     """
-    _need_floating("rrelu", input)
+    need_floating("rrelu", input)
     low, high = as_float("rrelu", "lower", lower), as_float("rrelu", "upper", upper)
     for name, bound in (("lower", low), ("upper", high)):
         if not math.isfinite(bound):
