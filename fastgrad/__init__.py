@@ -74,7 +74,7 @@ with _collector_paused():
     )
     from fastgrad.functions.foreach import FOREACH as _FOREACH
     from fastgrad.functions.public import PACKAGE
-    from fastgrad import autograd, compiler, cuda, debug, linalg, version
+    from fastgrad import autograd, compiler, cuda, debug, linalg, return_types, version
     from fastgrad.compiler import compile
     from fastgrad.autograd.anomaly import (
         is_anomaly_check_nan_enabled,
@@ -313,6 +313,7 @@ __all__ = [
     "ops",
     "pi",
     "promote_types",
+    "return_types",
     "seed",
     "set_anomaly_enabled",
     "set_default_device",

@@ -12,6 +12,7 @@ tensor(5.)
 
 from typing import Any
 
+from fastgrad import return_types as _return_types
 from fastgrad.functions.arguments import as_index, need_tensor, need_tensors
 from fastgrad.functions.autocasting import lower_precision
 from fastgrad.functions.complex_numbers import conj
@@ -46,12 +47,14 @@ from fastgrad.functions.systems import (
     inv_ex,
     ldl_solve,
     lu_solve,
-    slogdet,
     solve,
     solve_ex,
     solve_triangular,
     tensorinv,
     tensorsolve,
+)
+from fastgrad.functions.systems import (
+    log_determinants as _log_determinants,
 )
 from fastgrad.module_names import getattr_of as _getattr_of
 
@@ -73,6 +76,30 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:  # noqa: N803 - PyTorch's name
     """The diagonals of matrices, as a view."""
     return _diagonal(A, offset, dim1, dim2)
+
+
+@taking_out
+def slogdet(A: Any) -> _return_types.linalg_slogdet:  # noqa: N803 - PyTorch's name
+    """The signs of determinants, and the logarithms of their absolute values.
+
+    Parameters
+    ----------
+    A : Tensor
+        Of shape (..., n, n), of float32, float64 or complex numbers.
+
+    Returns
+    -------
+    (sign, logabsdet)
+        For a singular matrix 0 and -inf. The sign of a complex determinant is what is left of it with the absolute
+        value 1.
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.linalg.slogdet(fg.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+    tensor(-1.)
+    """
+    return _return_types.linalg_slogdet._make(_log_determinants(A))
 
 
 @taking_out

@@ -6,23 +6,10 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 
 import numpy as _np
 
+from fastgrad import return_types as _return_types
 from fastgrad.dtypes import dtype as _dtype
-from fastgrad.functions.eigen import EigenDecomposition as _EigenDecomposition
-from fastgrad.functions.factors import CholeskyEx as _CholeskyEx
-from fastgrad.functions.factors import Eigenpairs as _Eigenpairs
-from fastgrad.functions.factors import LDLFactors as _LDLFactors
-from fastgrad.functions.factors import LDLFactorsEx as _LDLFactorsEx
-from fastgrad.functions.factors import LUFactors as _LUFactors
-from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
-from fastgrad.functions.factors import PLU as _PLU
-from fastgrad.functions.factors import SVD as _SVD
-from fastgrad.functions.least_squares import LeastSquares as _LeastSquares
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
-from fastgrad.functions.orthogonal import QR as _QR
-from fastgrad.functions.systems import InverseEx as _InverseEx
-from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
-from fastgrad.functions.systems import SolutionEx as _SolutionEx
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -31,7 +18,7 @@ from fastgrad.tensor.size import Size as _Size
 from fastgrad.functions.matrices import LinAlgError as LinAlgError
 def cholesky(A: _Tensor, *, upper: _bool = False) -> _Tensor:
     r"""The lower triangle L of symmetric or Hermitian positive definite matrices ``A = L L'``."""
-def cholesky_ex(A: _Tensor, *, upper: _bool = False, check_errors: _bool = False) -> _CholeskyEx:
+def cholesky_ex(A: _Tensor, *, upper: _bool = False, check_errors: _bool = False) -> _return_types.linalg_cholesky_ex:
     r"""The Cholesky decomposition, with what LAPACK says of each matrix instead of an exception. See `cholesky`."""
 def cond(A: _Tensor, p: _int | _float | _complex | _str | None = None) -> _Tensor:
     r"""The condition number of matrices: the norm times that of the inverse."""
@@ -45,9 +32,9 @@ def det(input: _Tensor) -> _Tensor:
     r"""The determinants of square matrices."""
 def diagonal(A: _Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> _Tensor:
     r"""The diagonals of matrices, as a view."""
-def eig(A: _Tensor) -> _EigenDecomposition:
+def eig(A: _Tensor) -> _return_types.linalg_eig:
     r"""Eigenvalues and eigenvectors of square matrices."""
-def eigh(A: _Tensor, UPLO: _str = 'L') -> _Eigenpairs:
+def eigh(A: _Tensor, UPLO: _str = 'L') -> _return_types.linalg_eigh:
     r"""Eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
 def eigvals(A: _Tensor) -> _Tensor:
     r"""Eigenvalues of square matrices, complex and in no particular order. See `eig`."""
@@ -57,21 +44,21 @@ def householder_product(A: _Tensor, tau: _Tensor) -> _Tensor:
     r"""The first columns of a product of Householder reflectors ``I - tau[k] v[k] v[k]'``."""
 def inv(A: _Tensor) -> _Tensor:
     r"""The inverse of square matrices."""
-def inv_ex(A: _Tensor, *, check_errors: _bool = False) -> _InverseEx:
+def inv_ex(A: _Tensor, *, check_errors: _bool = False) -> _return_types.linalg_inv_ex:
     r"""The inverse, with what LAPACK says of each matrix instead of an exception. See `inv`."""
-def ldl_factor(A: _Tensor, *, hermitian: _bool = False) -> _LDLFactors:
+def ldl_factor(A: _Tensor, *, hermitian: _bool = False) -> _return_types.linalg_ldl_factor:
     r"""The LDL decomposition ``A = P L D L' P'`` of symmetric matrices in one matrix, for `ldl_solve`."""
-def ldl_factor_ex(A: _Tensor, *, hermitian: _bool = False, check_errors: _bool = False) -> _LDLFactorsEx:
+def ldl_factor_ex(A: _Tensor, *, hermitian: _bool = False, check_errors: _bool = False) -> _return_types.linalg_ldl_factor_ex:
     r"""The LDL decomposition in one matrix, with what LAPACK says of each matrix. See `ldl_factor`."""
 def ldl_solve(LD: _Tensor, pivots: _Tensor, B: _Tensor, *, hermitian: _bool = False) -> _Tensor:
     r"""The solution X of ``A X = B`` by the factors of a symmetric or Hermitian matrix A."""
-def lstsq(A: _Tensor, B: _Tensor, rcond: _int | _float | _complex | None = None, *, driver: _str | None = None) -> _LeastSquares:
+def lstsq(A: _Tensor, B: _Tensor, rcond: _int | _float | _complex | None = None, *, driver: _str | None = None) -> _return_types.linalg_lstsq:
     r"""The X for which ``A X - B`` has the least norm, of several the one of least norm."""
-def lu(A: _Tensor, *, pivot: _bool = True) -> _PLU:
+def lu(A: _Tensor, *, pivot: _bool = True) -> _return_types.linalg_lu:
     r"""The LU decomposition ``A = P L U`` with partial pivoting."""
-def lu_factor(A: _Tensor, *, pivot: _bool = True) -> _LUFactors:
+def lu_factor(A: _Tensor, *, pivot: _bool = True) -> _return_types.linalg_lu_factor:
     r"""The LU decomposition ``A = P L U`` with partial pivoting, in one matrix, for `lu_solve`."""
-def lu_factor_ex(A: _Tensor, *, pivot: _bool = True, check_errors: _bool = False) -> _LUFactorsEx:
+def lu_factor_ex(A: _Tensor, *, pivot: _bool = True, check_errors: _bool = False) -> _return_types.linalg_lu_factor_ex:
     r"""The LU decomposition in one matrix, with what LAPACK says of each matrix. See `lu_factor`."""
 def lu_solve(LU: _Tensor, pivots: _Tensor, B: _Tensor, *, left: _bool = True, adjoint: _bool = False) -> _Tensor:
     r"""The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``, by the factors of A."""
@@ -99,17 +86,17 @@ def norm(A: _Tensor, ord: _int | _float | _complex | _str | None = None, axis: _
     r"""The norm of vectors or of matrices."""
 def pinv(A: _Tensor, rcond: _int | _float | _complex | _Tensor | None = None, hermitian: _bool = False, *, atol: _int | _float | _complex | _Tensor | None = None, rtol: _int | _float | _complex | _Tensor | None = None) -> _Tensor:
     r"""The pseudo-inverse of matrices."""
-def qr(A: _Tensor, mode: _str = 'reduced') -> _QR:
+def qr(A: _Tensor, mode: _str = 'reduced') -> _return_types.linalg_qr:
     r"""The QR decomposition ``A = Q R`` of matrices, with orthogonal columns in Q and an upper triangle R."""
-def slogdet(input: _Tensor) -> _SignAndLogarithm:
+def slogdet(A: _Tensor) -> _return_types.linalg_slogdet:
     r"""The signs of determinants, and the logarithms of their absolute values."""
 def solve(A: _Tensor, B: _Tensor, *, left: _bool = True) -> _Tensor:
     r"""The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``."""
-def solve_ex(A: _Tensor, B: _Tensor, *, left: _bool = True, check_errors: _bool = False) -> _SolutionEx:
+def solve_ex(A: _Tensor, B: _Tensor, *, left: _bool = True, check_errors: _bool = False) -> _return_types.linalg_solve_ex:
     r"""The solution of a system, with what LAPACK says of each matrix instead of an exception. See `solve`."""
 def solve_triangular(A: _Tensor, B: _Tensor, *, upper: _bool, left: _bool = True, unitriangular: _bool = False) -> _Tensor:
     r"""The solution X of ``A X = B``, or with ``left=False`` of ``X A = B``, for triangular matrices."""
-def svd(A: _Tensor, full_matrices: _bool = True, *, driver: None = None) -> _SVD:
+def svd(A: _Tensor, full_matrices: _bool = True, *, driver: None = None) -> _return_types.linalg_svd:
     r"""The singular value decomposition ``A = U diag(S) Vh`` of matrices."""
 def svdvals(A: _Tensor, *, driver: _Any = None) -> _Tensor:
     r"""Singular values of matrices in descending order. See `svd`."""

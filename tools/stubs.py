@@ -68,12 +68,13 @@ OVERLOADS = {
         ("max", "min"),
         (
             ") -> _Tensor",
-            ", dim: _int, keepdim: _bool = False) -> _ValuesIndices",
+            ", dim: _int, keepdim: _bool = False) -> _return_types.{name}",
             ", other: _Tensor) -> _Tensor",
         ),
     ),
     **dict.fromkeys(
-        ("median", "nanmedian"), (") -> _Tensor", ", dim: _int, keepdim: _bool = False) -> _ValuesIndices")
+        ("median", "nanmedian"),
+        (") -> _Tensor", ", dim: _int, keepdim: _bool = False) -> _return_types.{name}"),
     ),
 }
 WHERE = (
@@ -81,6 +82,7 @@ WHERE = (
     "condition: _Tensor) -> tuple[_Tensor, ...]",
 )
 """What follows the receiver in the forms of functions whose result depends on how they are called."""
+RETURNED = "from fastgrad import return_types as _return_types"
 PLAIN = ("bool", "complex", "float", "int", "str", "type")
 """What `HEAD` imports from `builtins`."""
 SAID = (
@@ -144,6 +146,8 @@ def _text(annotation: Any) -> str:
     """An annotation as it was written, or would be."""
     if annotation is inspect.Signature.empty:
         return ""
+    if getattr(annotation, "__module__", "") == fg.return_types.__name__:
+        return f"_return_types.{annotation.__name__}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
 
 
@@ -187,6 +191,9 @@ class Stub:
             if name in PLAIN or name in ("Any", "Callable", "Iterator", "Sequence", "Literal"):
                 return f"_{name}"
             found = where.get(name)
+            if found is fg.return_types:
+                self.imports.add(RETURNED)
+                return "_return_types"
             if isinstance(found, types.UnionType):  # an alias
                 return self.annotation(str(found), {})
             if name == "DType":
@@ -239,7 +246,8 @@ class Stub:
         headers = [header]
         if name in OVERLOADS:
             receiver = "self" if indent else "input: _Tensor"
-            headers = [f"{name}({receiver}{rest}" for rest in OVERLOADS[name]]
+            headers = [f"{name}({receiver}{rest.format(name=name)}" for rest in OVERLOADS[name]]
+            self.imports.add(RETURNED)
         elif name == "where" and not indent:
             headers = [f"{name}({rest}" for rest in WHERE]
         elif ", return_indices: _bool = False) -> _Tensor" in header:

@@ -54,6 +54,9 @@ def install_as_torch() -> None:
     for name in dir(package):  # what tensors, dtypes and devices say of themselves
         if name in _CORE or name.endswith("Tensor"):
             getattr(package, name)
+    returned = importlib.import_module(f"{NAME}.return_types")
+    for name in returned.__all__:
+        getattr(returned, name)
     _tell_children()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.arrangement import broadcast_tensors
@@ -15,9 +15,6 @@ from fastgrad.functions.public import public
 from fastgrad.functions.shape import cat, wrapped_dims
 from fastgrad.native.contracts.element_types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, FLOATS, HALVES
 from fastgrad.ops.call import is_recorded
-
-if TYPE_CHECKING:
-    from fastgrad.tensor import Tensor
 
 _INTEGERS = {FLOAT16: dtypes.int16, BFLOAT16: dtypes.int16, FLOAT32: dtypes.int32, FLOAT64: dtypes.int64}
 _SIGNIFICAND = {FLOAT32: 23, FLOAT64: 52}  # bits behind the point
@@ -71,15 +68,8 @@ def nextafter_(input: Any, other: Any) -> Any:
     return need_tensor("nextafter_", input).copy_(nextafter(input, other))
 
 
-class Frexp(NamedTuple):
-    """What `frexp` returns."""
-
-    mantissa: Tensor
-    exponent: Tensor
-
-
 @public()
-def frexp(input: Any) -> Frexp:
+def frexp(input: Any) -> return_types.frexp:
     """Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``.
 
     Parameters
@@ -119,7 +109,7 @@ def frexp(input: Any) -> Frexp:
     exponent = where((wide == 0) | ~wide.isfinite(), 0, found).to(dtypes.int32)
     half = exponent // 2  # in two steps, as 2 ** -exponent may be too large
     first, second = (-half).to(wide.dtype), (half - exponent).to(wide.dtype)
-    return Frexp(ldexp(ldexp(x, first), second).to(x.dtype), exponent)
+    return return_types.frexp._make((ldexp(ldexp(x, first), second).to(x.dtype), exponent))
 
 
 @public()

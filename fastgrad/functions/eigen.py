@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.autograd.function import Function
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.complex_spectra import need_no_phase
@@ -21,13 +21,6 @@ _RESULTS = {
     dtypes.complex64: np.complex64,
     dtypes.complex128: np.complex128,
 }
-
-
-class EigenDecomposition(NamedTuple):
-    """Complex eigenvalues, and eigenvectors of length 1 as columns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
 
 
 class LinalgEig(Function):
@@ -78,15 +71,15 @@ def _need_square(name: str, x: Any) -> Any:
     return x
 
 
-def _decomposed(name: str, x: Any) -> EigenDecomposition:
+def _decomposed(name: str, x: Any) -> return_types.linalg_eig:
     try:
-        return EigenDecomposition(*LinalgEig.apply(_need_square(name, x)))
+        return return_types.linalg_eig._make(LinalgEig.apply(_need_square(name, x)))
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{name}(): the algorithm did not converge: {error}") from None
 
 
 @taking_out
-def eig(A: Any) -> EigenDecomposition:  # noqa: N803 - PyTorch's name
+def eig(A: Any) -> return_types.linalg_eig:  # noqa: N803 - PyTorch's name
     """Eigenvalues and eigenvectors of square matrices.
 
     Parameters

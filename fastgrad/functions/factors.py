@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
 from fastgrad.functions.complex_numbers import is_complex_tensor
 from fastgrad.functions.complex_spectra import LinalgEigh, LinalgSvd
@@ -21,67 +22,6 @@ from fastgrad.functions.outs import taking_out
 from fastgrad.native.contracts.element_types import INT32
 from fastgrad.ops import spectra, systems
 
-
-class CholeskyEx(NamedTuple):
-    """A triangle, and the order of the first leading minor that is not positive definite, or 0."""
-
-    L: Any
-    info: Any
-
-
-class LUFactors(NamedTuple):
-    """L and U in one matrix, and LAPACK's pivots."""
-
-    LU: Any
-    pivots: Any
-
-
-class LUFactorsEx(NamedTuple):
-    """L and U in one matrix, pivots, and the number of the first pivot that is zero, or 0."""
-
-    LU: Any
-    pivots: Any
-    info: Any
-
-
-class PLU(NamedTuple):
-    """A permutation, a lower and an upper triangle."""
-
-    P: Any
-    L: Any
-    U: Any
-
-
-class LDLFactors(NamedTuple):
-    """L and D in one matrix, and LAPACK's pivots."""
-
-    LD: Any
-    pivots: Any
-
-
-class LDLFactorsEx(NamedTuple):
-    """L and D in one matrix, pivots, and the number of the first pivot that is zero, or 0."""
-
-    LD: Any
-    pivots: Any
-    info: Any
-
-
-class Eigenpairs(NamedTuple):
-    """Eigenvalues in ascending order, and eigenvectors as columns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class SVD(NamedTuple):
-    """Left singular vectors as columns, singular values in descending order, right singular vectors as rows."""
-
-    U: Any
-    S: Any
-    Vh: Any
-
-
 # --- Cholesky ------------------------------------------------------------------------------------------------------
 
 
@@ -93,17 +33,22 @@ def not_positive(code: int) -> str:
     )
 
 
-def cholesky_of(name: str, A: Any, upper: bool) -> CholeskyEx:  # noqa: N803 - PyTorch's name
+def cholesky_of(name: str, A: Any, upper: bool) -> return_types.linalg_cholesky_ex:  # noqa: N803 - PyTorch's name
     """The triangle, and what LAPACK says."""
     need_square(name, A)
     batch, n, _ = sizes_of(A)
     op = systems.cholesky_complex if is_complex_tensor(A) else systems.cholesky
     triangle, info = op.all_of((turned(A) if upper else A,), batch, n)
-    return CholeskyEx(turned(triangle) if upper else triangle, info)
+    return return_types.linalg_cholesky_ex._make((turned(triangle) if upper else triangle, info))
 
 
 @taking_out
-def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:  # noqa: N803
+def cholesky_ex(
+    A: Any,  # noqa: N803 - PyTorch's name
+    *,
+    upper: bool = False,
+    check_errors: bool = False,
+) -> return_types.linalg_cholesky_ex:
     """The Cholesky decomposition, with what LAPACK says of each matrix instead of an exception. See `cholesky`.
 
     Returns
@@ -160,16 +105,23 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:  # noqa: N803 - PyTorch's n
 # --- LU ------------------------------------------------------------------------------------------------------------
 
 
-def factored(name: str, A: Any, pivot: Any) -> LUFactorsEx:  # noqa: N803 - PyTorch's name
+def factored(name: str, A: Any, pivot: Any) -> return_types.linalg_lu_factor_ex:  # noqa: N803 - PyTorch's name
     """The factors, and what LAPACK says."""
     batch, m, n = sizes_of(need_matrices(name, A))
     if not as_flag(name, "pivot", pivot):
         raise RuntimeError(f"{name}(): LU without pivoting is not implemented on the CPU")
-    return LUFactorsEx(*systems.LU[shape_of(m, n)].all_of((A,), batch, m, n, min(m, n), abs(m - n)))
+    return return_types.linalg_lu_factor_ex._make(
+        systems.LU[shape_of(m, n)].all_of((A,), batch, m, n, min(m, n), abs(m - n))
+    )
 
 
 @taking_out
-def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsEx:  # noqa: N803
+def lu_factor_ex(
+    A: Any,  # noqa: N803 - PyTorch's name
+    *,
+    pivot: bool = True,
+    check_errors: bool = False,
+) -> return_types.linalg_lu_factor_ex:
     """The LU decomposition in one matrix, with what LAPACK says of each matrix. See `lu_factor`.
 
     Returns
@@ -184,7 +136,7 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> L
 
 
 @taking_out
-def lu_factor(A: Any, *, pivot: bool = True) -> LUFactors:  # noqa: N803 - PyTorch's name
+def lu_factor(A: Any, *, pivot: bool = True) -> return_types.linalg_lu_factor:  # noqa: N803 - PyTorch's name
     """The LU decomposition ``A = P L U`` with partial pivoting, in one matrix, for `lu_solve`.
 
     Parameters
@@ -213,7 +165,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LUFactors:  # noqa: N803 - PyTor
     """
     found = factored("linalg.lu_factor", A, pivot)
     raise_for("linalg.lu_factor", found.info, _zero_pivot, RuntimeError)
-    return LUFactors(found.LU, found.pivots)
+    return return_types.linalg_lu_factor._make((found.LU, found.pivots))
 
 
 def _zero_pivot(code: int) -> str:
@@ -224,7 +176,7 @@ def _zero_pivot(code: int) -> str:
 
 
 @taking_out
-def lu(A: Any, *, pivot: bool = True) -> PLU:  # noqa: N803 - PyTorch's name
+def lu(A: Any, *, pivot: bool = True) -> return_types.linalg_lu:  # noqa: N803 - PyTorch's name
     """The LU decomposition ``A = P L U`` with partial pivoting.
 
     Parameters
@@ -251,12 +203,12 @@ def lu(A: Any, *, pivot: bool = True) -> PLU:  # noqa: N803 - PyTorch's name
     return unpacked(found.LU, found.pivots)
 
 
-def unpacked(LU: Any, pivots: Any) -> PLU:  # noqa: N803 - PyTorch's name
+def unpacked(LU: Any, pivots: Any) -> return_types.linalg_lu:  # noqa: N803 - PyTorch's name
     """P, L and U of factors in one matrix."""
     _, m, n = sizes_of(LU)
     k = min(m, n)
     lower, upper = triangles(LU, k)
-    return PLU(permutation(LU, pivots, m), lower, upper)
+    return return_types.linalg_lu._make((permutation(LU, pivots, m), lower, upper))
 
 
 def triangles(LU: Any, k: int) -> tuple[Any, Any]:  # noqa: N803 - PyTorch's name
@@ -301,10 +253,10 @@ def need_pivots(name: str, LU: Any, pivots: Any, argument: str = "LU") -> None: 
 # --- LDL -----------------------------------------------------------------------------------------------------------
 
 
-def _ldl(name: str, A: Any, hermitian: Any) -> LDLFactorsEx:  # noqa: N803 - PyTorch's name
+def _ldl(name: str, A: Any, hermitian: Any) -> return_types.linalg_ldl_factor_ex:  # noqa: N803 - PyTorch's name
     batch, n, _ = sizes_of(need_square(name, A))
     adjoint = int(bool(as_flag(name, "hermitian", hermitian)))
-    return LDLFactorsEx(*systems.ldl.all_of((A,), batch, n, adjoint))
+    return return_types.linalg_ldl_factor_ex._make(systems.ldl.all_of((A,), batch, n, adjoint))
 
 
 @taking_out
@@ -313,7 +265,7 @@ def ldl_factor_ex(
     *,
     hermitian: bool = False,
     check_errors: bool = False,
-) -> LDLFactorsEx:
+) -> return_types.linalg_ldl_factor_ex:
     """The LDL decomposition in one matrix, with what LAPACK says of each matrix. See `ldl_factor`."""
     found = _ldl("linalg.ldl_factor_ex", A, hermitian)
     if as_flag("linalg.ldl_factor_ex", "check_errors", check_errors):
@@ -322,7 +274,7 @@ def ldl_factor_ex(
 
 
 @taking_out
-def ldl_factor(A: Any, *, hermitian: bool = False) -> LDLFactors:  # noqa: N803 - PyTorch's name
+def ldl_factor(A: Any, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:  # noqa: N803 - PyTorch's name
     """The LDL decomposition ``A = P L D L' P'`` of symmetric matrices in one matrix, for `ldl_solve`.
 
     Parameters
@@ -351,7 +303,7 @@ def ldl_factor(A: Any, *, hermitian: bool = False) -> LDLFactors:  # noqa: N803 
     """
     found = _ldl("linalg.ldl_factor", A, hermitian)
     raise_for("linalg.ldl_factor", found.info, _zero_block)
-    return LDLFactors(found.LD, found.pivots)
+    return return_types.linalg_ldl_factor._make((found.LD, found.pivots))
 
 
 def _zero_block(code: int) -> str:
@@ -368,7 +320,7 @@ def _lower(name: str, UPLO: Any) -> int:  # noqa: N803 - PyTorch's name
 
 
 @taking_out
-def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
+def eigh(A: Any, UPLO: str = "L") -> return_types.linalg_eigh:  # noqa: N803 - PyTorch's names
     """Eigenvalues and eigenvectors of symmetric or Hermitian matrices.
 
     Parameters
@@ -401,10 +353,10 @@ def eigh(A: Any, UPLO: str = "L") -> Eigenpairs:  # noqa: N803 - PyTorch's names
     batch, n, _ = sizes_of(need_square(name, A))
     lower = _lower(name, UPLO)
     if is_complex_tensor(A):
-        return Eigenpairs(*LinalgEigh.apply(A, lower, name))
+        return return_types.linalg_eigh._make(LinalgEigh.apply(A, lower, name))
     values, vectors, info = spectra.eigh.all_of((A,), batch, n, lower)
     raise_for(name, info, not_converged)
-    return Eigenpairs(values, vectors)
+    return return_types.linalg_eigh._make((values, vectors))
 
 
 @taking_out
@@ -421,16 +373,16 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:  # noqa: N803 - PyTorch's names
     return found[0]
 
 
-def svd_of(name: str, A: Any, full: bool) -> SVD:  # noqa: N803 - PyTorch's name
+def svd_of(name: str, A: Any, full: bool) -> return_types.linalg_svd:  # noqa: N803 - PyTorch's name
     """The singular value decomposition, with all singular vectors or those of a singular value."""
     batch, m, n = sizes_of(need_matrices(name, A))
     if is_complex_tensor(A):
-        return SVD(*LinalgSvd.apply(A, full, name))
+        return return_types.linalg_svd._make(LinalgSvd.apply(A, full, name))
     k, shape = min(m, n), shape_of(m, n)
     op = spectra.SVD[shape, full and shape != "square"]
     u, s, vh, info = op.all_of((A,), batch, m, n, k, m if full else k, n if full else k)
     raise_for(name, info, not_converged)
-    return SVD(u, s, vh)
+    return return_types.linalg_svd._make((u, s, vh))
 
 
 def _no_driver(name: str, driver: Any) -> None:
@@ -441,7 +393,7 @@ def _no_driver(name: str, driver: Any) -> None:
 
 
 @taking_out
-def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> SVD:  # noqa: N803 - PyTorch's name
+def svd(A: Any, full_matrices: bool = True, *, driver: Any = None) -> return_types.linalg_svd:  # noqa: N803
     """The singular value decomposition ``A = U diag(S) Vh`` of matrices.
 
     Parameters

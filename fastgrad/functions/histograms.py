@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.functions.arguments import as_flag, as_index, is_number, is_tensor, need_tensor
 from fastgrad.functions.creation import full, linspace, zeros
 from fastgrad.functions.index import where
@@ -16,9 +16,6 @@ from fastgrad.functions.shape import reshape
 from fastgrad.native.build.loader import rt
 from fastgrad.native.contracts.element_types import FLOATS
 from fastgrad.native.contracts.records import TENSOR
-
-if TYPE_CHECKING:
-    from fastgrad.tensor import Tensor
 
 _DTYPE = TENSOR.fields["dtype"][0]
 _field = rt.field
@@ -80,17 +77,10 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return _binned(reshape(x, -1) if x.numel() else reshape(x, 0), count, low, high)
 
 
-class Histogram(NamedTuple):
-    """Counts of intervals, and what they lie between."""
-
-    hist: Tensor
-    bin_edges: Tensor
-
-
 @public()
 def histogram(
     input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Histogram:
+) -> return_types.histogram:
     """How many elements fall between neighbouring edges.
 
     Parameters
@@ -152,20 +142,13 @@ def histogram(
         hist = _binned(flat, count, low, high, weight)
     if as_flag("histogram", "density", density):
         hist = hist / (hist.sum() * (edges[1:] - edges[:-1]))
-    return Histogram(hist, edges)
-
-
-class Histograms(NamedTuple):
-    """What `histogramdd` returns."""
-
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
+    return return_types.histogram._make((hist, edges))
 
 
 @public()
 def histogramdd(
     input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
-) -> Histograms:
+) -> return_types.histogramdd:
     """How many points fall into the cells of a grid.
 
     Parameters
@@ -231,7 +214,7 @@ def histogramdd(
         hist = hist / hist.sum()
         for k, own in enumerate(edges):
             hist = hist / reshape(own[1:] - own[:-1], [-1 if d == k else 1 for d, _ in enumerate(edges)])
-    return Histograms(hist, edges)
+    return return_types.histogramdd._make((hist, edges))
 
 
 def _edges_of(points: Any, bins: Any, ends: Any) -> tuple[Any, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, as_float, is_tensor, need_tensor, need_type
 from fastgrad.functions.complex_numbers import is_complex_tensor, real, real_dtype
 from fastgrad.functions.creation import empty
@@ -30,15 +31,6 @@ from fastgrad.native.contracts.frames.linalg import (
 )
 from fastgrad.ops import spectra
 from fastgrad.ops.call import float_bits
-
-
-class LeastSquares(NamedTuple):
-    """Solutions, sums of the squares of what is left, ranks and singular values, as far as the method gives them."""
-
-    solution: Any
-    residuals: Any
-    rank: Any
-    singular_values: Any
 
 
 def tolerances(name: str, A: Any, atol: Any, rtol: Any) -> tuple[Any, Any]:  # noqa: N803 - PyTorch's name
@@ -133,7 +125,7 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 _METHODS = {"gels": GELS, "gelsy": GELSY, "gelsd": GELSD, "gelss": GELSS}
 
 
-def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> LeastSquares:  # noqa: N803
+def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> return_types.linalg_lstsq:  # noqa: N803
     """The X for which ``A X - B`` has the least norm, of several the one of least norm.
 
     Parameters
@@ -200,7 +192,7 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> Le
     none = empty(0, dtype=real_dtype(A), device=A.device)
     full = m > n and method != "gelsy" and (method == "gels" or bool((rank == n).all()))
     left = _squares(a @ x - b).sum(-2) if full else real(x.reshape(-1)[:0])
-    return LeastSquares(
+    return return_types.linalg_lstsq(
         x.squeeze(-1) if vector else x, left, empty(0, dtype=rank.dtype) if method == "gels" else rank,
         values if method in ("gelsd", "gelss") else none,
     )  # fmt: skip

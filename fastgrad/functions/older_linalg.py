@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.functions.factors import (
-    PLU,
-    LUFactors,
-    LUFactorsEx,
     cholesky_of,
     factored,
     need_pivots,
@@ -22,21 +20,13 @@ from fastgrad.functions.factors import (
 )
 from fastgrad.functions.matrices import adjoint, need_matrices, raise_for
 from fastgrad.functions.matrix_functions import matrix_norm_of
-from fastgrad.functions.orthogonal import QR, householder
+from fastgrad.functions.orthogonal import householder
 from fastgrad.functions.orthogonal import qr as qr_of
 from fastgrad.functions.plans import warn
 from fastgrad.functions.public import public
 from fastgrad.functions.shape import existing
 from fastgrad.functions.statistics import vector_norm
 from fastgrad.functions.systems import solved_by_factors
-
-
-class SVD(NamedTuple):
-    """Left singular vectors, singular values in descending order, right singular vectors; vectors are columns."""
-
-    U: Any
-    S: Any
-    V: Any
 
 
 @public()
@@ -54,13 +44,13 @@ def cholesky(input: Any, upper: bool = False) -> Any:
 
 
 @public()
-def qr(input: Any, some: bool = True) -> QR:
+def qr(input: Any, some: bool = True) -> return_types.qr:
     """The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
-    return qr_of(input, "reduced" if as_flag("qr", "some", some) else "complete")
+    return return_types.qr._make(qr_of(input, "reduced" if as_flag("qr", "some", some) else "complete"))
 
 
 @public()
-def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
+def svd(input: Any, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """The singular value decomposition ``U diag(S) V'``. See `linalg.svd`.
 
     Parameters
@@ -79,10 +69,10 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     few = bool(as_flag("svd", "some", some))
     if as_flag("svd", "compute_uv", compute_uv):
         u, s, vh = svd_of("svd", input, not few)
-        return SVD(u, s, adjoint(vh))
+        return return_types.svd._make((u, s, adjoint(vh)))
     s = singular_values("svd", input)
     m, n = input.shape[-2:]
-    return SVD(_zeros(input, m), s, _zeros(input, n))
+    return return_types.svd._make((_zeros(input, m), s, _zeros(input, n)))
 
 
 def _zeros(like: Any, n: int) -> Any:
@@ -90,18 +80,18 @@ def _zeros(like: Any, n: int) -> Any:
 
 
 @public()
-def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> LUFactors | LUFactorsEx:
+def lu(input: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`.
 
     Without `get_infos` a matrix that is singular raises `RuntimeError`.
     """
     found = factored("lu", input, pivot)
     if as_flag("lu", "get_infos", get_infos):
-        return found
+        return return_types._lu_with_info._make(found)
     raise_for(
         "lu", found.info, lambda code: f"U[{code},{code}] is zero, the matrix is singular.", RuntimeError
     )
-    return LUFactors(found.LU, found.pivots)
+    return found.LU, found.pivots
 
 
 @public()
@@ -116,7 +106,7 @@ def lu_unpack(
     LU_pivots: Any,  # noqa: N803
     unpack_data: bool = True,
     unpack_pivots: bool = True,
-) -> PLU:
+) -> return_types.lu_unpack:
     """P, L and U of what `linalg.lu_factor` gives.
 
     Parameters
@@ -145,7 +135,7 @@ def lu_unpack(
         p = permutation(LU_data.detach(), LU_pivots, LU_data.shape[-2])
     if as_flag(name, "unpack_data", unpack_data):
         lower, upper = triangles(LU_data, min(LU_data.shape[-2:]))
-    return PLU(p, lower, upper)
+    return return_types.lu_unpack._make((p, lower, upper))
 
 
 @public(method=False)

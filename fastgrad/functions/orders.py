@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.creation import arange, full, tensor
 from fastgrad.functions.index import gather, where
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.reduce import ValuesIndices, amax, argmax
+from fastgrad.functions.reduce import amax, argmax
 from fastgrad.functions.reduce import any as any_
 from fastgrad.functions.reduce import sum as sum_
 from fastgrad.functions.repetition import roll
@@ -24,12 +25,12 @@ _DTYPE = TENSOR.fields["dtype"][0]
 _field = rt.field
 
 
-def _picked(x: Any, places: Any, d: int, keep: int) -> ValuesIndices:
+def _picked(x: Any, places: Any, d: int, keep: int) -> tuple[Any, Any]:
     """The elements at places along a dimension, which are kept with size 1."""
     values = gather(x, d, places) if x.dim() else x.clone()
     if keep or not x.dim():
-        return ValuesIndices(values, places)
-    return ValuesIndices(squeeze(values, d), squeeze(places, d))
+        return values, places
+    return squeeze(values, d), squeeze(places, d)
 
 
 def _apart(x: Any) -> Any:
@@ -83,6 +84,9 @@ def _lower_middle(x: Any, ignore_nan: bool) -> Any:
     return where(any_(nan), float("nan"), lower[-1])
 
 
+_MEDIANS = {kind.__name__: return_types.maker(kind) for kind in (return_types.median, return_types.nanmedian)}
+
+
 def _median(name: str, input: Any, dim: Any, keepdim: Any, ignore_nan: bool) -> Any:
     x = need_tensor(name, input)
     _need_order(name, x)
@@ -91,7 +95,7 @@ def _median(name: str, input: Any, dim: Any, keepdim: Any, ignore_nan: bool) -> 
         return _median_of_all(x, ignore_nan)
     d = wrapped(name, dim, x.dim())
     _need_elements(name, x, d)
-    return _picked(x, _ranked(x, d, ignore_nan), d, keep)
+    return _MEDIANS[name](_picked(x, _ranked(x, d, ignore_nan), d, keep))
 
 
 def _median_of_all(x: Any, ignore_nan: bool) -> Any:
@@ -157,7 +161,7 @@ def nanmedian(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 @public()
 @planned
-def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """The k-th smallest element along a dimension, from 1 on, and where it stands.
 
     Parameters
@@ -191,12 +195,14 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     if not 1 <= count <= (x.shape[d] if x.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(d))
     order = sort(_apart(x), d, stable=True).indices
-    return _picked(x, order.narrow(d, count - 1, 1) if x.dim() else order, d, keep)
+    return return_types.kthvalue._make(
+        _picked(x, order.narrow(d, count - 1, 1) if x.dim() else order, d, keep)
+    )
 
 
 @public()
 @planned
-def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+def mode(input: Any, dim: int = -1, keepdim: bool = False) -> return_types.mode:
     """The most frequent element along a dimension, the smallest of several, and the last place where it stands.
 
     Parameters
@@ -225,7 +231,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     d, keep = wrapped("mode", dim, x.dim()), as_flag("mode", "keepdim", keepdim)
     _need_elements("mode", x, d)
     if not x.dim():
-        return _picked(x, full((), 0, device=x.device).long(), d, keep)
+        return return_types.mode._make(_picked(x, full((), 0, device=x.device).long(), d, keep))
     ordered, order = sort(transpose(_apart(x), d, -1), -1, stable=True)
     # What stands behind k elements that equal it, the most of all, is the last one of the longest run of equal ones.
     before, places = roll(ordered, 1, -1), arange(x.shape[d], device=x.device)
@@ -234,7 +240,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
         same = same | before.isnan()
     begins = cummax(where(same, 0, places), -1).values
     last = gather(order, -1, argmax(places - begins, -1, True))
-    return _picked(x, transpose(last, d, -1), d, keep)
+    return return_types.mode._make(_picked(x, transpose(last, d, -1), d, keep))
 
 
 @public()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, need_tensor, need_type, records
 from fastgrad.functions.complex_numbers import conj, is_complex_tensor
 from fastgrad.functions.creation import empty
@@ -14,22 +15,8 @@ from fastgrad.functions.unaffected import unaffected
 from fastgrad.ops import reflectors
 
 
-class QR(NamedTuple):
-    """A matrix with orthogonal columns, and an upper triangle."""
-
-    Q: Any
-    R: Any
-
-
-class Reflectors(NamedTuple):
-    """R, under it the reflectors of which Q is the product, and their factors."""
-
-    a: Any
-    tau: Any
-
-
 @taking_out
-def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
+def qr(A: Any, mode: str = "reduced") -> return_types.linalg_qr:  # noqa: N803 - PyTorch's name
     """The QR decomposition ``A = Q R`` of matrices, with orthogonal columns in Q and an upper triangle R.
 
     Parameters
@@ -65,11 +52,11 @@ def qr(A: Any, mode: str = "reduced") -> QR:  # noqa: N803 - PyTorch's name
         )
     op = reflectors.qr_partial if columns != k else reflectors.QR[m < n, is_complex_tensor(A)]
     q, r, *_ = op.all_of((A,), batch, m, n, k, abs(m - n), columns, rows)
-    return QR(empty(0, dtype=A.dtype, device=A.device) if mode == "r" else q, r)
+    return return_types.linalg_qr._make((empty(0, dtype=A.dtype, device=A.device) if mode == "r" else q, r))
 
 
 @public()
-def geqrf(input: Any) -> Reflectors:
+def geqrf(input: Any) -> return_types.geqrf:
     """The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`.
 
     Parameters
@@ -83,7 +70,7 @@ def geqrf(input: Any) -> Reflectors:
         R and, below its diagonal, the reflectors, but for the ones that they begin with; their factors.
     """
     batch, m, n = sizes_of(need_matrices("geqrf", input, "input"))
-    return Reflectors(*reflectors.geqrf.all_of((input,), batch, m, n, min(m, n)))
+    return return_types.geqrf._make(reflectors.geqrf.all_of((input,), batch, m, n, min(m, n)))
 
 
 def _reflect(columns: Any, tau: Any, c: Any, left: bool, first_on_top: bool) -> Any:

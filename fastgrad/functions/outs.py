@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.functions.argument_names import between
 from fastgrad.functions.plans import planned, unplanned, warn
 from fastgrad.native.build.loader import Planned, TensorBase, rt
@@ -103,7 +103,8 @@ def into(out: Any, function: Callable[..., Any], operands: Iterable[Any], named:
         _write(t, result)
     if isinstance(found, TensorBase):
         return outs[0]
-    return found._make(outs) if hasattr(found, "_make") else tuple(outs)
+    kind = return_types.OUT.get(type(found))
+    return kind._make(outs) if kind else tuple(outs)
 
 
 def _any_requires_grad(values: Iterable[Any]) -> bool:

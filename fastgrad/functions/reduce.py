@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.functions.arguments import as_dims, as_flag, as_index, need_tensor
 from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.plans import planned
@@ -20,24 +19,10 @@ from fastgrad.ops.call import apply, invoke
 from fastgrad.ops.registry import Op
 from fastgrad.ops.vocabulary import m
 
-if TYPE_CHECKING:
-    from fastgrad.tensor import Tensor
-
 _NUMEL, _DTYPE, _NDIM = (TENSOR.fields[n][0] for n in ("numel", "dtype", "ndim"))
 _field = rt.field
 _CUMSUM = BY_NAME["cumsum"].id
 _SUM, _SUM_DIM, _MEAN, _MEAN_DIM = (BY_NAME[n] for n in ("sum", "sum.dim", "mean", "mean.dim"))
-
-
-class ValuesIndices(NamedTuple):
-    """Extreme values along a dimension and where they stand."""
-
-    values: Tensor
-    indices: Tensor
-
-
-values_indices = partial(tuple.__new__, ValuesIndices)
-"""Names the two results of an op: what the class does, too, but slower."""
 
 
 def _reduce(name: str, op: Op, input: Any, dim: Any, keepdim: bool) -> Any:
@@ -192,13 +177,16 @@ def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     return _arg("argmin", input, dim, keepdim)
 
 
-_EXTREMES = {name: (BY_NAME[name].id, BY_NAME[f"{name}_dim"].id) for name in ("max", "min")}
+_EXTREMES = {
+    kind.__name__: (BY_NAME[kind.__name__].id, BY_NAME[f"{kind.__name__}_dim"].id, return_types.maker(kind))
+    for kind in (return_types.max, return_types.min)
+}
 
 
 def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any:
     if not isinstance(input, TensorBase):
         need_tensor(name, input)
-    whole, along = _EXTREMES[name]
+    whole, along, named = _EXTREMES[name]
     if dim is None:
         if _field(input, _NUMEL) == 0:
             raise RuntimeError(
@@ -209,7 +197,7 @@ def _extreme(name: str, binary: str, input: Any, dim: Any, keepdim: bool) -> Any
     if isinstance(dim, TensorBase):
         return invoke(BY_NAME[binary], (input, dim))
     keep = 0 if keepdim is False else as_flag(name, "keepdim", keepdim)
-    return values_indices(apply(along, 1, 0, input, as_index(name, "dim", dim), keep))
+    return named(apply(along, 1, 0, input, as_index(name, "dim", dim), keep))
 
 
 @public()

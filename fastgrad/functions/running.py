@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import need_tensor
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.reduce import ValuesIndices, values_indices
 from fastgrad.functions.shape import wrapped
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
 _CUMMAX, _CUMMIN, _LOGCUMSUMEXP = (BY_NAME[name].id for name in ("cummax", "cummin", "logcumsumexp"))
+_LARGEST, _SMALLEST = return_types.maker(return_types.cummax), return_types.maker(return_types.cummin)
 
 
 def _rows(name: str, input: Any, dim: Any) -> tuple[int, int, int, int]:
@@ -26,7 +27,7 @@ def _rows(name: str, input: Any, dim: Any) -> tuple[int, int, int, int]:
 
 @public()
 @planned
-def cummax(input: Any, dim: int) -> ValuesIndices:
+def cummax(input: Any, dim: int) -> return_types.cummax:
     """The largest element so far along a dimension, and where it stands.
 
     Parameters
@@ -43,16 +44,18 @@ def cummax(input: Any, dim: int) -> ValuesIndices:
     --------
     >>> import fastgrad as fg
     >>> fg.cummax(fg.tensor([1.0, 3.0, 2.0, 3.0]), 0)
-    ValuesIndices(values=tensor([1., 3., 3., 3.]), indices=tensor([0, 1, 1, 3]))
+    fastgrad.return_types.cummax(
+    values=tensor([1., 3., 3., 3.]),
+    indices=tensor([0, 1, 1, 3]))
     """
-    return values_indices(apply(_CUMMAX, 1, 0, input, *_rows("cummax", input, dim), -1, -1))
+    return _LARGEST(apply(_CUMMAX, 1, 0, input, *_rows("cummax", input, dim), -1, -1))
 
 
 @public()
 @planned
-def cummin(input: Any, dim: int) -> ValuesIndices:
+def cummin(input: Any, dim: int) -> return_types.cummin:
     """The smallest element so far along a dimension, and where it stands. See `cummax`."""
-    return values_indices(apply(_CUMMIN, 1, 0, input, *_rows("cummin", input, dim), -1, -1))
+    return _SMALLEST(apply(_CUMMIN, 1, 0, input, *_rows("cummin", input, dim), -1, -1))
 
 
 @public()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, as_index, need_tensor
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
-from fastgrad.functions.reduce import ValuesIndices, values_indices
 from fastgrad.functions.shape import wrapped
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import apply
 
+_SORTED, _FIRST = return_types.maker(return_types.sort), return_types.maker(return_types.topk)
 
-def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> ValuesIndices:
+
+def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> Any:
     sizes = rt.sizes(need_tensor(name, input))
     d = wrapped(name, dim, len(sizes))
     length = sizes[d] if sizes else 1
@@ -23,12 +25,12 @@ def _first(name: str, input: Any, dim: Any, k: int | None, largest: int) -> Valu
         raise RuntimeError(
             f"{name}(): selected index k out of range: got k={count} for a dimension of size {length}"
         )
-    return values_indices(apply(BY_NAME[name].id, 1, 0, input, d, count, largest))
+    return apply(BY_NAME[name].id, 1, 0, input, d, count, largest)
 
 
 @public()
 @planned
-def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
+def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = True) -> return_types.sort:
     """The elements of a dimension in order, and where they stood.
 
     Parameters
@@ -50,7 +52,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool = Tru
     >>> fg.sort(fg.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
-    return _first("sort", input, dim, None, as_flag("sort", "descending", descending))
+    return _SORTED(_first("sort", input, dim, None, as_flag("sort", "descending", descending)))
 
 
 @public()
@@ -62,7 +64,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
 
 @public()
 @planned
-def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
     """The `k` largest (or smallest) elements of a dimension in order, and where they stood.
 
     Parameters
@@ -90,4 +92,4 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     >>> fg.topk(fg.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
-    return _first("topk", input, dim, as_index("topk", "k", k), as_flag("topk", "largest", largest))
+    return _FIRST(_first("topk", input, dim, as_index("topk", "k", k), as_flag("topk", "largest", largest)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from fastgrad import dtypes
+from fastgrad import dtypes, return_types
 from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_dims, as_index, is_tensor, need_tensor
 from fastgrad.functions.complex_numbers import complex as complex_of
@@ -18,16 +18,6 @@ from fastgrad.functions.shape import cat, existing, narrow, reshape, wrapped
 from fastgrad.functions.statistics import norm
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
-
-if TYPE_CHECKING:
-    from fastgrad.tensor import Tensor
-
-
-class MinMax(NamedTuple):
-    """The smallest and the largest value."""
-
-    min: Tensor
-    max: Tensor
 
 
 @public()
@@ -88,7 +78,7 @@ def count_nonzero(input: Any, dim: Any = None) -> Any:
 
 @public()
 @planned
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> MinMax:
+def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> return_types.aminmax:
     """The smallest and the largest value, over all dimensions or one.
 
     Examples
@@ -104,7 +94,7 @@ def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False) -> MinMax:
     if input.is_complex():
         raise NotImplementedError(f"aminmax(): not implemented for '{input.dtype.type_name}'")
     dims = as_dims("aminmax", dim)
-    return MinMax(amin(input, dims, keepdim), amax(input, dims, keepdim))
+    return return_types.aminmax._make((amin(input, dims, keepdim), amax(input, dims, keepdim)))
 
 
 # --- differences and integrals ---------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
+from fastgrad import return_types
 from fastgrad.functions.arguments import as_flag, as_index, as_sizes, need_tensor
 from fastgrad.functions.complex_numbers import conj, is_complex_tensor
 from fastgrad.functions.factors import interchanged, need_pivots
@@ -22,35 +23,6 @@ from fastgrad.functions.outs import taking_out
 from fastgrad.functions.public import public
 from fastgrad.native.contracts.frames.linalg import room_of_cofactors
 from fastgrad.ops import systems
-
-
-class InverseEx(NamedTuple):
-    """Inverse matrices, and what LAPACK says of each."""
-
-    inverse: Any
-    info: Any
-
-
-class SolutionEx(NamedTuple):
-    """Solutions, and what LAPACK says of each matrix."""
-
-    result: Any
-    info: Any
-
-
-class SignAndLogarithm(NamedTuple):
-    """Signs of determinants, and logarithms of their absolute values."""
-
-    sign: Any
-    logabsdet: Any
-
-
-class TriangularSolution(NamedTuple):
-    """A solution, and a copy of the matrix."""
-
-    solution: Any
-    cloned_coefficient: Any
-
 
 # --- general matrices ----------------------------------------------------------------------------------------------
 
@@ -70,7 +42,7 @@ def _need_sides(name: str, a: Any, b: Any, left: bool, first: str = "A") -> None
         )
 
 
-def _solved(name: str, A: Any, B: Any, left: Any) -> SolutionEx:  # noqa: N803 - PyTorch's names
+def _solved(name: str, A: Any, B: Any, left: Any) -> return_types.linalg_solve_ex:  # noqa: N803 - PyTorch's names
     need_square(name, A)
     need_tensor(name, B, "B", 2)
     need_alike(name, A, B)
@@ -92,7 +64,7 @@ def _solved(name: str, A: Any, B: Any, left: Any) -> SolutionEx:  # noqa: N803 -
         out, info = _solved_alike(*broadcast(name, a, b))
     if not on_left:
         out = turned(out)
-    return SolutionEx(out.squeeze(-1) if vector else out, info)
+    return return_types.linalg_solve_ex._make((out.squeeze(-1) if vector else out, info))
 
 
 def _solved_alike(a: Any, b: Any) -> tuple[Any, Any]:
@@ -138,7 +110,13 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:  # noqa: N803 - PyTorch'
 
 
 @taking_out
-def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolutionEx:  # noqa: N803
+def solve_ex(
+    A: Any,  # noqa: N803 - PyTorch's names
+    B: Any,  # noqa: N803
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+) -> return_types.linalg_solve_ex:
     """The solution of a system, with what LAPACK says of each matrix instead of an exception. See `solve`."""
     found = _solved("linalg.solve_ex", A, B, left)
     if as_flag("linalg.solve_ex", "check_errors", check_errors):
@@ -153,11 +131,11 @@ def _not_invertible(code: int) -> str:
     )
 
 
-def inverse_of(name: str, A: Any, argument: str = "A") -> InverseEx:  # noqa: N803 - PyTorch's name
+def inverse_of(name: str, A: Any, argument: str = "A") -> return_types.linalg_inv_ex:  # noqa: N803 - PyTorch's name
     """Inverse matrices, and what LAPACK says."""
     batch, n, _ = sizes_of(need_square(name, A, argument))
     found, info, _ = systems.inverse.all_of((A,), batch, n)
-    return InverseEx(found, info)
+    return return_types.linalg_inv_ex._make((found, info))
 
 
 @taking_out
@@ -191,7 +169,7 @@ def inv(A: Any) -> Any:  # noqa: N803 - PyTorch's name
 
 
 @taking_out
-def inv_ex(A: Any, *, check_errors: bool = False) -> InverseEx:  # noqa: N803 - PyTorch's name
+def inv_ex(A: Any, *, check_errors: bool = False) -> return_types.linalg_inv_ex:  # noqa: N803 - PyTorch's name
     """The inverse, with what LAPACK says of each matrix instead of an exception. See `inv`.
 
     Returns
@@ -237,38 +215,25 @@ def det(input: Any) -> Any:
     return systems.det.first_of((input,), batch, n, room_on(input, room_of_cofactors(n)))
 
 
-@public()
-@taking_out
-def slogdet(input: Any) -> SignAndLogarithm:
-    """The signs of determinants, and the logarithms of their absolute values.
-
-    Parameters
-    ----------
-    input : Tensor
-        Of shape (..., n, n), of float32, float64 or complex numbers.
-
-    Returns
-    -------
-    (sign, logabsdet)
-        For a singular matrix 0 and -inf. The sign of a complex determinant is what is left of it with the absolute
-        value 1.
-
-    Examples
-    --------
-    >>> import fastgrad as fg
-    >>> fg.slogdet(fg.tensor([[0.0, 1.0], [1.0, 0.0]])).sign
-    tensor(-1.)
-    """
+def log_determinants(input: Any) -> tuple[Any, Any]:
+    """Signs of determinants, and logarithms of their absolute values."""
     batch, n, _ = sizes_of(need_square("linalg.slogdet", input))
     op = systems.slogdet_complex if is_complex_tensor(input) else systems.slogdet
     sign, logarithm, _ = op.all_of((input,), batch, n)
-    return SignAndLogarithm(sign, logarithm)
+    return sign, logarithm
+
+
+@public()
+@taking_out
+def slogdet(input: Any) -> return_types.slogdet:
+    """The signs of determinants, and the logarithms of their absolute values. See `linalg.slogdet`."""
+    return return_types.slogdet._make(log_determinants(input))
 
 
 @public()
 def logdet(input: Any) -> Any:
     """The logarithms of determinants: NaN where these are real and negative. See `slogdet`."""
-    sign, logarithm = slogdet(input)
+    sign, logarithm = log_determinants(input)
     if is_complex_tensor(sign):
         return sign.log() + logarithm
     return logarithm.masked_fill(sign == -1, math.nan)
@@ -445,7 +410,7 @@ def triangular_solve(
     upper: bool = True,
     transpose: bool = False,
     unitriangular: bool = False,
-) -> TriangularSolution:
+) -> return_types.triangular_solve:
     """The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
     name = "triangular_solve"
     which, turn, unit = (
@@ -454,7 +419,7 @@ def triangular_solve(
     )
     need_tensor(name, input)
     need_square(name, A, "A", 2)
-    return TriangularSolution(
+    return return_types.triangular_solve(
         triangular(name, A, input, which, unit, turn), broadcast(name, A, input)[0].clone()
     )
 

@@ -6,24 +6,13 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 
 import numpy as _np
 
+from fastgrad import return_types as _return_types
 from fastgrad.autograd.hooks import RemovableHandle as _RemovableHandle
 from fastgrad.cuda.streams import Stream as _Stream
 from fastgrad.dtypes import dtype as _dtype
-from fastgrad.functions.bits import Frexp as _Frexp
-from fastgrad.functions.factors import LUFactors as _LUFactors
-from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
-from fastgrad.functions.histograms import Histogram as _Histogram
-from fastgrad.functions.histograms import Histograms as _Histograms
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
-from fastgrad.functions.older_linalg import SVD as _SVD
-from fastgrad.functions.orthogonal import QR as _QR
-from fastgrad.functions.orthogonal import Reflectors as _Reflectors
-from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
 from fastgrad.functions.storage import Storage as _Storage
-from fastgrad.functions.summaries import MinMax as _MinMax
-from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
-from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor.size import Size as _Size
@@ -176,10 +165,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def amin(self, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
         r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
     @_overload
-    def aminmax(self, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+    def aminmax(self, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _return_types.aminmax:
         r"""The smallest and the largest value, over all dimensions or one."""
     @_overload
-    def aminmax(self, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _MinMax:
+    def aminmax(self, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _return_types.aminmax:
         r"""The smallest and the largest value, over all dimensions or one."""
     def angle(self) -> _Tensor:
         r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
@@ -399,16 +388,16 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def cuda(self, device: _device | _str | _int | None = None, non_blocking: _bool = False, memory_format: _memory_format | None = None) -> _Tensor:
         r"""The tensor on a GPU; itself if it is there."""
     @_overload
-    def cummax(self, dim: _int) -> _ValuesIndices:
+    def cummax(self, dim: _int) -> _return_types.cummax:
         r"""The largest element so far along a dimension, and where it stands."""
     @_overload
-    def cummax(self, axis: _int) -> _ValuesIndices:
+    def cummax(self, axis: _int) -> _return_types.cummax:
         r"""The largest element so far along a dimension, and where it stands."""
     @_overload
-    def cummin(self, dim: _int) -> _ValuesIndices:
+    def cummin(self, dim: _int) -> _return_types.cummin:
         r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
     @_overload
-    def cummin(self, axis: _int) -> _ValuesIndices:
+    def cummin(self, axis: _int) -> _return_types.cummin:
         r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
     @_overload
     def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
@@ -573,7 +562,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""What stands behind the point, with the sign of the input."""
     def frac_(self) -> _Tensor:
         r"""In-place form of `frac`."""
-    def frexp(self) -> _Frexp:
+    def frexp(self) -> _return_types.frexp:
         r"""Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``."""
     @_overload
     def gather(self, dim: _int, index: _Tensor) -> _Tensor:
@@ -591,7 +580,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `ge`."""
     def geometric_(self, p: _float, *, generator: _Generator | None = None) -> _Tensor:
         r"""Fill a tensor with numbers of the geometric distribution, ``p (1 - p)**(k - 1)`` for k = 1, 2, ..., in place."""
-    def geqrf(self) -> _Reflectors:
+    def geqrf(self) -> _return_types.geqrf:
         r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
     def ger(self, vec2: _Tensor) -> _Tensor:
         r"""Another name of `outer`."""
@@ -628,9 +617,9 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""In-place form of `heaviside`."""
     def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
         r"""How many elements fall into each of `bins` equal intervals."""
-    def histogram(self, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
+    def histogram(self, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _return_types.histogram:
         r"""How many elements fall between neighbouring edges."""
-    def histogramdd(self, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _Histograms:
+    def histogramdd(self, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _return_types.histogramdd:
         r"""How many points fall into the cells of a grid."""
     def hsplit(self, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
         r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
@@ -797,10 +786,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def kron(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The Kronecker product: each element of `input` times all of `other`."""
     @_overload
-    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _return_types.kthvalue:
         r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
     @_overload
-    def kthvalue(self, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
+    def kthvalue(self, k: _int, axis: _int = -1, keepdims: _bool = False) -> _return_types.kthvalue:
         r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
     @property
     def layout(self) -> _Any: ...
@@ -904,7 +893,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Whether ``input < other``."""
     def lt_(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""In-place form of `lt`."""
-    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> _LUFactors | _LUFactorsEx:
+    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> _Tensor:
         r"""The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`."""
     def lu_solve(self, LU_data: _Tensor, LU_pivots: _Tensor) -> _Tensor:
         r"""The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
@@ -936,13 +925,13 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def max(self) -> _Tensor:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
     @_overload
-    def max(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    def max(self, dim: _int, keepdim: _bool = False) -> _return_types.max:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
     @_overload
     def max(self, other: _Tensor) -> _Tensor:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
     @_overload
-    def max(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    def max(self, axis: _int, keepdims: _bool = False) -> _return_types.max:
         r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
     def maximum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The larger of two tensors' elements; NaN if either is."""
@@ -956,32 +945,32 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def median(self) -> _Tensor:
         r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
     @_overload
-    def median(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    def median(self, dim: _int, keepdim: _bool = False) -> _return_types.median:
         r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
     @_overload
-    def median(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    def median(self, axis: _int, keepdims: _bool = False) -> _return_types.median:
         r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
     @_overload
     def min(self) -> _Tensor:
         r"""The smallest element. See `max`."""
     @_overload
-    def min(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    def min(self, dim: _int, keepdim: _bool = False) -> _return_types.min:
         r"""The smallest element. See `max`."""
     @_overload
     def min(self, other: _Tensor) -> _Tensor:
         r"""The smallest element. See `max`."""
     @_overload
-    def min(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    def min(self, axis: _int, keepdims: _bool = False) -> _return_types.min:
         r"""The smallest element. See `max`."""
     def minimum(self, other: _Tensor | _int | _float | _complex) -> _Tensor:
         r"""The smaller of two tensors' elements; NaN if either is."""
     def mm(self, mat2: _Tensor) -> _Tensor:
         r"""The product of two matrices."""
     @_overload
-    def mode(self, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+    def mode(self, dim: _int = -1, keepdim: _bool = False) -> _return_types.mode:
         r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
     @_overload
-    def mode(self, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
+    def mode(self, axis: _int = -1, keepdims: _bool = False) -> _return_types.mode:
         r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
     def module_load(self, other: _Tensor, assign: _bool = False) -> _Tensor:
         r"""What a module has in place of this tensor when it loads another one: this one with its elements, or that."""
@@ -1021,10 +1010,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def nanmedian(self) -> _Tensor:
         r"""The median of what is not NaN. See `median`."""
     @_overload
-    def nanmedian(self, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> _return_types.nanmedian:
         r"""The median of what is not NaN. See `median`."""
     @_overload
-    def nanmedian(self, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+    def nanmedian(self, axis: _int, keepdims: _bool = False) -> _return_types.nanmedian:
         r"""The median of what is not NaN. See `median`."""
     @_overload
     def nanquantile(self, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
@@ -1160,7 +1149,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
     def put_(self, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
         r"""`put` in place."""
-    def qr(self, some: _bool = True) -> _QR:
+    def qr(self, some: _bool = True) -> _return_types.qr:
         r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
     @_overload
     def quantile(self, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
@@ -1352,8 +1341,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def slice_scatter(self, src: _Tensor | _int | _float | _complex, axis: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
         r"""A copy with `src` at a slice of a dimension."""
-    def slogdet(self) -> _SignAndLogarithm:
-        r"""The signs of determinants, and the logarithms of their absolute values."""
+    def slogdet(self) -> _return_types.slogdet:
+        r"""The signs of determinants, and the logarithms of their absolute values. See `linalg.slogdet`."""
     @_overload
     def softmax(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""``exp(x) / sum(exp(x))`` along a dimension."""
@@ -1361,10 +1350,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def softmax(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""``exp(x) / sum(exp(x))`` along a dimension."""
     @_overload
-    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _return_types.sort:
         r"""The elements of a dimension in order, and where they stood."""
     @_overload
-    def sort(self, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+    def sort(self, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _return_types.sort:
         r"""The elements of a dimension in order, and where they stood."""
     @_overload
     def split(self, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
@@ -1432,7 +1421,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def sum_to_size(self, size: _int | _Sequence[_int]) -> _Tensor:
         r"""The sum over the dimensions along which sizes would be broadcast to those of the tensor."""
-    def svd(self, some: _bool = True, compute_uv: _bool = True) -> _SVD:
+    def svd(self, some: _bool = True, compute_uv: _bool = True) -> _return_types.svd:
         r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
     def swapaxes(self, axis0: _int, axis1: _int) -> _Tensor:
         r"""Two dimensions exchanged, as `transpose` does it."""
@@ -1481,10 +1470,10 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def tolist(self) -> _Tensor:
         r"""The elements as nested lists of Python numbers."""
     @_overload
-    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _return_types.topk:
         r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
     @_overload
-    def topk(self, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+    def topk(self, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _return_types.topk:
         r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
     def trace(self) -> _Tensor:
         r"""The sum of the diagonal of a matrix."""
@@ -1492,7 +1481,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Two dimensions exchanged."""
     def transpose_(self, *operands: _Any, **named: _Any) -> _Tensor:
         r"""In-place form of `transpose`, for tensors that require no gradient."""
-    def triangular_solve(self, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
+    def triangular_solve(self, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _return_types.triangular_solve:
         r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
     def tril(self, diagonal: _int = 0) -> _Tensor:
         r"""The lower triangle of the last two dimensions."""

@@ -48,6 +48,20 @@ assert torch.typename(torch.ones(1)) == "torch.FloatTensor" and nn.__name__ == "
 """)
 
 
+def test_results_with_names_read_as_pytorchs():
+    under_alias("""
+import torch, pickle, fastgrad
+found = torch.tensor([3.0, 1.0]).max(0)
+assert repr(found) == "torch.return_types.max(\\nvalues=tensor(3.),\\nindices=tensor(0))", repr(found)
+assert str(type(found)) == "<class 'torch.return_types.max'>" and type(found) is torch.return_types.max
+assert type(pickle.loads(pickle.dumps(found))) is fastgrad.return_types.max
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+leaves, spec = tree_flatten([found])
+assert leaves == list(found) and type(tree_unflatten(leaves, spec)[0]) is torch.return_types.max
+assert tree_map(lambda t: t + 1, found).values == 4
+""")
+
+
 def test_sets_and_deletes_reach_the_library():
     under_alias("""
 import torch, fastgrad, torch.nn as nn

@@ -52,7 +52,7 @@ def test_several_results():
         wanted = getattr(fg, name)(x, *arguments)
         outs = fg.empty(0), fg.empty(0, dtype=fg.int64)
         found = getattr(fg, name)(x, *arguments, out=outs)
-        assert type(found) is type(wanted)
+        assert type(found) is fg.return_types.OUT.get(type(wanted), type(wanted))
         assert all(a is b and fg.equal(a, c) for a, b, c in zip(found, outs, wanted, strict=True))
     with pytest.raises(TypeError, match=r"sort\(\): argument 'out' must be 2 tensor"):
         fg.sort(x, out=fg.empty(0))
@@ -167,7 +167,7 @@ def test_functions_of_namespaces(space, name):
     outs = tuple(fg.empty(0, dtype=t.dtype) for t in outputs_of(wanted))
     for _ in range(3):
         found = function(x, *more, out=outs[0] if isinstance(wanted, fg.Tensor) else outs)
-        assert type(found) is type(wanted)
+        assert type(found) is fg.return_types.OUT.get(type(wanted), type(wanted))
         for t, out, right in zip(outputs_of(found), outs, outputs_of(wanted), strict=True):
             assert t is out
             assert fg.allclose(out.abs(), right.abs(), equal_nan=True)
