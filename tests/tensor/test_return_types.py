@@ -59,7 +59,8 @@ def test_each_function_has_a_type(name):
     kind = getattr(R, name)
     for _ in range(3):  # a plan makes it as the function does
         found = CALLS[name](fg)
-        assert type(found) is kind and isinstance(found, tuple)
+        assert type(found) is kind
+        assert isinstance(found, tuple)
     fields = ",\n".join(f"{field}={value!r}" for field, value in zip(found._fields, found, strict=True))
     assert repr(found) == str(found) == f"fastgrad.return_types.{name}(\n{fields})"
 
@@ -74,7 +75,8 @@ def test_there_are_no_others():
 def test_they_read_as_pytorchs(name):
     torch = pytest.importorskip("torch")
     ours, theirs = CALLS[name](fg), CALLS[name](torch)
-    assert type(theirs).__name__ == name and len(ours) == len(theirs)
+    assert type(theirs).__name__ == name
+    assert len(ours) == len(theirs)
     heads = [line.partition("=")[0] for line in repr(theirs).splitlines() if line[0].isalpha()]
     assert [line.partition("=")[0] for line in repr(ours).splitlines() if line[0].isalpha()] == [
         heads[0].replace("torch", "fastgrad"), *heads[1:]
@@ -92,7 +94,8 @@ def test_pytorch_has_them():
 
 def test_they_are_made_of_sequences_and_of_fields():
     for found in (R.max((1, 2)), R.max([1, 2]), R.max(1, 2), R.max(values=1, indices=2), R.max(iter((1, 2)))):
-        assert type(found) is R.max and (found.values, found.indices) == found == (1, 2)
+        assert type(found) is R.max
+        assert (found.values, found.indices) == found == (1, 2)
     with pytest.raises(
         TypeError, match=r"fastgrad.return_types.max\(\) takes a 2-sequence \(3-sequence given\)"
     ):
@@ -115,7 +118,9 @@ def test_copies_and_pickles_keep_the_type(name, copied):
 def test_results_that_were_written_to_out():
     outs = fg.empty(2), fg.empty(2, dtype=fg.int64)
     found = fg.max(_square(fg), 0, out=outs)
-    assert type(found) is R.max_out and found.values is outs[0] and found.indices is outs[1]
+    assert type(found) is R.max_out
+    assert found.values is outs[0]
+    assert found.indices is outs[1]
     assert repr(found).startswith("fastgrad.return_types.max_out(\nvalues=")
     assert type(fg.linalg.qr(_square(fg), out=(fg.empty(0), fg.empty(0)))) is R.linalg_qr_out
 
@@ -123,9 +128,11 @@ def test_results_that_were_written_to_out():
 def test_what_transforms_and_layers_make_of_them():
     x = _square(fg)
     mapped = fg.vmap(lambda row: row.max(0))(x)
-    assert type(mapped) is R.max and fg.equal(mapped.values, x.max(1).values)
+    assert type(mapped) is R.max
+    assert fg.equal(mapped.values, x.max(1).values)
     primals, tangents = fg.func.jvp(lambda t: t.sort(), (x,), (x,))
-    assert type(primals) is R.sort and type(tangents) is R.sort
+    assert type(primals) is R.sort
+    assert type(tangents) is R.sort
     seen = []
 
     class Largest(fg.nn.Module):
@@ -136,7 +143,8 @@ def test_what_transforms_and_layers_make_of_them():
     layer.register_forward_hook(lambda module, args, found: seen.append(type(found)))
     layer.register_full_backward_hook(lambda module, into, of: None)
     found = layer(x.requires_grad_())
-    assert seen == [R.max] and type(found) is R.max
+    assert seen == [R.max]
+    assert type(found) is R.max
     found.values.sum().backward()
     assert x.grad.tolist() == [[1.0, 0.0], [0.0, 1.0]]
     compiled = fg.compile(lambda t: t.max(0))
