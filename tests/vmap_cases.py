@@ -173,6 +173,33 @@ CASES = [
         [np.array([0, 1]), normal(4, 3, 5)],
         (None, 0),
     ),
+    *(
+        Case(
+            f"tables with padding {own}",
+            lambda fg, f, i, w: f.embedding(i, w, padding_idx=1),
+            [INDICES if own[0] == 0 else np.array([[0, 1], [1, 2]]), normal(*(4,) * (own[1] == 0), 3, 5)],
+            own,
+        )
+        for own in ((0, None), (None, 0), (0, 0))
+    ),
+    Case(
+        "quotients of integers",
+        lambda fg, f, a, b: (
+            a // b,
+            a % b,
+            fg.fmod(a, b),
+            fg.div(a, b, rounding_mode="floor"),
+            7 // b,
+            a.clone().floor_divide_(b),
+        ),
+        [np.array([[7, -7], [5, 3]]), np.array([[2, -2], [3, -1]])],
+    ),
+    Case(
+        "quotients of integers by the same",
+        lambda fg, f, a, b: (a // b, a % b, b // a),
+        [np.array([[7, -7], [5, 3]]), np.array([2, -3])],
+        (0, None),
+    ),
     Case(
         "reading",
         lambda fg, f, x, i: (
@@ -386,6 +413,18 @@ for _own in ((0, None, None), (None, 0, None), (0, 0, 0), (None, None, 0), (0, N
             f"conv_transpose2d {_own}",
             lambda fg, f, x, w, b: f.conv_transpose2d(x, w, b, groups=2),
             [_images, normal(*_weights, 6, 5, 3, 3), _bias],
+            _own,
+        ),
+        Case(
+            f"conv3d {_own}",
+            lambda fg, f, x, w, b: f.conv3d(x, w, b, stride=(1, 2, 1), padding=1),
+            [_images.reshape(*_front[0], 2, 6, 4, 4, 4), normal(*_weights, 10, 6, 3, 2, 3) / 8, _bias],
+            _own,
+        ),
+        Case(
+            f"conv_transpose3d {_own}",
+            lambda fg, f, x, w, b: f.conv_transpose3d(x, w, b, groups=2),
+            [_images.reshape(*_front[0], 2, 6, 4, 4, 4), normal(*_weights, 6, 5, 2, 3, 3) / 8, _bias],
             _own,
         ),
         Case(

@@ -246,6 +246,9 @@ class Batched(Tensor):
             "support that: use where, or do it outside of the function."
         )
 
+    def _holds_somewhere(self) -> bool:
+        return self._value._holds_somewhere()  # type: ignore[no-any-return]
+
     __float__ = __int__ = __index__ = __complex__ = item  # type: ignore[assignment]
 
     def _no_elements(self, *_: Any, **__: Any) -> Any:

@@ -8,6 +8,7 @@ from fastgrad.func.batched import expanded
 from fastgrad.func.randomness import need_randomness_of
 from fastgrad.func.rules import Call, aligned, rule, viewed
 from fastgrad.functions.creation import arange, ones
+from fastgrad.functions.index import where
 from fastgrad.functions.shape import movedim, unsqueeze
 from fastgrad.native.build.loader import rt
 from fastgrad.native.host.tables import BY_NAME
@@ -46,7 +47,7 @@ def _with_sizes(c: Call, first: int, second: int | None = None, groups: int = 1)
     return ints
 
 
-@rule("conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d")
+@rule("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def _(c: Call) -> Any:
     (x, w, *rest), batch = c.xs, c.level.size
     bias = rest[0] if rest else None
@@ -272,15 +273,17 @@ def _(c: Call) -> Any:
     batch = c.level.size
     if not c.own[0]:
         return c.again([c.xs[0], c.xs[1]], rows, width, padding, transposed, rank + 1, batch, *sizes)
-    if padding >= 0:
-        return NotImplemented
     indices = c.value(1)
     first = arange(batch, device=indices.device).reshape(batch, *(1,) * (rank - 1)) * rows
     inside = (indices >= 0) & (indices < rows)
     if not inside.all().item():
         return NotImplemented  # it says which index is out of range
     table = _folded(c.xs[0])
-    return c.again([table, indices + first], batch * rows, width, -1, transposed, rank + 1, batch, *sizes)
+    out = c.again([table, indices + first], batch * rows, width, -1, transposed, rank + 1, batch, *sizes)
+    if padding < 0:
+        return out
+    # Each table has a row of padding, and the op knows of one: what is read there has no history instead.
+    return where(unsqueeze(indices == padding, -1), out.detach(), out)
 
 
 @rule("cdist")

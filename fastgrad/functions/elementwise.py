@@ -122,7 +122,7 @@ def need_divisor(name: str, input: Any, other: Any) -> None:
             return
     if is_tensor(other) and other.device.type == "meta":
         return  # no element can be zero
-    if bool((other == 0).any()) if is_tensor(other) else other == 0:
+    if (other == 0)._holds_somewhere() if is_tensor(other) else other == 0:
         raise RuntimeError(
             f"{name}(): ZeroDivisionError: the divisor of an integer division holds a zero; mask the zeros, or "
             "convert an "

@@ -111,6 +111,10 @@ class Values(Methods):
             raise RuntimeError(f"Boolean value of Tensor with {count} is ambiguous")
         return _item(self) != 0  # type: ignore[no-any-return]
 
+    def _holds_somewhere(self) -> builtins.bool:
+        """Whether any element is not zero; within `vmap` any of the whole batch, which functions may not ask."""
+        return bool(self.any())  # type: ignore[attr-defined]
+
     def __float__(self) -> builtins.float:
         return builtins.float(_real(self._scalar(), "double"))
 

@@ -82,6 +82,34 @@ def test_gradients_of_each_element():
     assert done > 40
 
 
+@pytest.mark.parametrize("dims", [(0, 0), (None, 0), (0, None)])
+def test_gradients_of_tables_have_none_for_padding(dims):
+    tables = fg.tensor(normal(*(4,) * (dims[0] == 0), 3, 5))
+    indices = fg.tensor([[0, 1], [2, 1], [1, 1], [2, 0]]) if dims[1] == 0 else fg.tensor([0, 1, 2, 1])
+
+    def loss(table, index):
+        return F.embedding(index, table, padding_idx=1).square().sum()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = vmap(grad(loss), dims)(tables, indices)
+        _close(
+            [vmap(grad(lambda *a: grad(loss)(*a).sin().sum()), dims)(tables, indices)],
+            _each(grad(lambda *a: grad(loss)(*a).sin().sum()), [tables, indices], dims),
+        )
+    _close([ours], _each(grad(loss), [tables, indices], dims))
+    assert ours[:, 1].eq(0).all()
+
+
+def test_a_zero_for_any_element_is_a_division_by_zero():
+    numbers, divisors = fg.tensor([4, 5]), fg.tensor([2, 0])
+    for function in (lambda a, b: a // b, lambda a, b: a % b, lambda a, b: a.clone().floor_divide_(b)):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            vmap(function)(numbers, divisors)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            vmap(vmap(function, (0, None)), (None, 0))(numbers, divisors)
+
+
 def test_dimensions_of_results():
     x = fg.tensor(normal(4, 3, 5))
     a, b = vmap(lambda v: (v, v * 2), out_dims=(1, -1))(x)
