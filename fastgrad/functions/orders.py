@@ -67,7 +67,8 @@ def _ranked(x: Any, d: int, ignore_nan: bool) -> Any:
         if ignore_nan:
             middle = ((length - _counted(nan, d)) - 1).clamp(min=0).div(2, rounding_mode="floor")
         else:
-            middle = where(any_(nan, d, True), length - 1, middle)
+            count = _counted(nan, d)  # behind all numbers, the first of them in front
+            middle = where(count > 0, length - count, middle)
     return gather(order, d, middle) if x.dim() else order
 
 
@@ -107,8 +108,10 @@ def _median_of_all(x: Any, ignore_nan: bool) -> Any:
     value = _lower_middle(_apart(flat), ignore_nan)
     if not x.requires_grad:
         return value
-    same = (flat == value) | (flat.isnan() & value.isnan())
-    return amax(where(same, flat, float("-inf")), 0)
+    # `amax` would give NaN a gradient of NaN, and a mean of equal numbers need not be that number.
+    nan = flat.isnan()
+    number = amax(where(flat == value, flat, float("-inf")), 0)
+    return where(value.isnan(), sum_(where(nan, flat, 0.0)) / sum_(nan).clamp(min=1), number)
 
 
 @public()
