@@ -108,10 +108,10 @@ def _median_of_all(x: Any, ignore_nan: bool) -> Any:
     value = _lower_middle(_apart(flat), ignore_nan)
     if not x.requires_grad:
         return value
-    # `amax` would give NaN a gradient of NaN, and a mean of equal numbers need not be that number.
-    nan = flat.isnan()
+    # A mean of equal numbers need not be that number, and `amax` gives NaN a gradient of NaN and knows no -inf apart.
     number = amax(where(flat == value, flat, float("-inf")), 0)
-    return where(value.isnan(), sum_(where(nan, flat, 0.0)) / sum_(nan).clamp(min=1), number)
+    same = (flat == value) | (flat.isnan() & value.isnan())
+    return where(value.isfinite(), number, sum_(where(same, flat, 0.0)) / sum_(same))
 
 
 @public()
