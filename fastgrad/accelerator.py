@@ -37,6 +37,7 @@ __all__ = [
     "memory_allocated",
     "memory_reserved",
     "memory_stats",
+    "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
     "set_device_idx",
     "set_device_index",
@@ -103,9 +104,14 @@ def current_device_index() -> int:
     return cuda.current_device()
 
 
-@_needs_one
 def set_device_index(device: Any, /) -> None:
-    """Let a GPU be the current one, on this thread."""
+    """Let a GPU be the current one, on this thread; a negative number changes nothing."""
+    if not isinstance(device, int) or device >= 0:
+        _set_device_index(device)
+
+
+@_needs_one
+def _set_device_index(device: Any) -> None:
     cuda.set_device(device if isinstance(device, int) else index_of(device))
 
 
@@ -137,6 +143,12 @@ def get_memory_info(device: Any = None, /) -> tuple[int, int]:
 def reset_peak_memory_stats(device: Any = None, /) -> None:
     """Let peaks begin at what is in use now."""
     cuda.reset_peak_memory_stats(device)
+
+
+@_needs_one
+def reset_accumulated_memory_stats(device: Any = None, /) -> None:
+    """Let counts of what was allocated and freed begin anew."""
+    cuda.reset_accumulated_memory_stats(device)
 
 
 @_needs_one

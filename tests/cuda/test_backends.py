@@ -18,10 +18,11 @@ def test_the_accelerator_without_one(no_driver):
     assert a.current_accelerator() == fg.device("cuda")
     assert a.current_accelerator(check_available=True) is None
     assert a.memory_allocated() == a.max_memory_reserved() == 0
-    assert a.empty_cache() is a.empty_host_cache() is None
+    assert a.empty_cache() is a.empty_host_cache() is a.set_device_index(-1) is None
     for call in (
         a.current_device_index, lambda: a.set_device_index(0), a.synchronize, a.current_stream, a.get_memory_info,
         lambda: a.set_stream(None), a.reset_peak_memory_stats, a.get_device_capability,
+        a.reset_accumulated_memory_stats,
     ):  # fmt: skip
         with pytest.raises(
             RuntimeError, match=r"Cannot access accelerator device when none is available\. Found no"
@@ -36,6 +37,8 @@ def test_the_accelerator(driver):
     assert a.current_accelerator(True) == fg.device("cuda")
     a.set_device_index(1)
     assert a.current_device_index() == fg.cuda.current_device() == 1
+    a.set_device_index(-1)
+    assert a.current_device_index() == 1
     a.set_device_index("cuda:0")
     with a.device_index(1):
         assert a.current_device_index() == 1
@@ -43,6 +46,8 @@ def test_the_accelerator(driver):
     a.set_stream(a.current_stream(0))
     x = fg.ones(1000, device="cuda")
     assert a.memory_allocated() >= 4000
+    a.reset_accumulated_memory_stats()
+    assert a.memory_stats()["allocation.all.allocated"] == 0
     assert a.get_memory_info() == fg.cuda.mem_get_info()
     known = a.get_device_capability()["supported_dtypes"]
     assert fg.float32 in known
