@@ -37,7 +37,8 @@ def cholesky_of(name: str, A: Any, upper: bool) -> return_types.linalg_cholesky_
     """The triangle, and what LAPACK says."""
     need_square(name, A)
     batch, n, _ = sizes_of(A)
-    op = systems.cholesky_complex if is_complex_tensor(A) else systems.cholesky
+    of_complex = systems.cholesky_turned if upper else systems.cholesky_complex
+    op = of_complex if is_complex_tensor(A) else systems.cholesky
     triangle, info = op.all_of((turned(A) if upper else A,), batch, n)
     return return_types.linalg_cholesky_ex._make((turned(triangle) if upper else triangle, info))
 

@@ -271,12 +271,12 @@ slogdet_complex.vjp_sum("a", _of_direction, _of_complex_logarithm, None)
 # --- symmetric matrices ------------------------------------------------------------------------------------------
 
 _CHOLESKY = lapack_kernel("cholesky", "systems:cholesky", frames.CHOLESKY)
-cholesky, cholesky_complex = (
+cholesky, cholesky_complex, cholesky_turned = (
     MatrixOp(
         name, ("a",), _CHOLESKY, ONE_DIFFERENTIABLE, called="cholesky", saved_as="self -> L info",
         node="LinalgCholeskyExBackward0",
     )
-    for name in ("linalg_cholesky_ex", "linalg_cholesky_ex.complex")
+    for name in ("linalg_cholesky_ex", "linalg_cholesky_ex.complex", "linalg_cholesky_ex.turned")
 )  # fmt: skip
 ldl = MatrixOp(
     "linalg_ldl_factor_ex", ("a",), lapack_kernel("ldl", "systems:ldl", frames.LDL), ONE_DIFFERENTIABLE,
@@ -300,11 +300,18 @@ def _(g, y, batch, n):
 
 
 @cholesky_complex.vjp("a")
-def _(g, y, batch, n):
+def _of_complex_triangle(g, y, batch, n):
     core = invoke(tril, (times(adjoint(y), g),), 0)
     core = (core + adjoint(invoke(tril, (core,), -1))) * 0.5
     left = invoke(conj_physical, (_lower(y, invoke(conj_physical, (core,)), batch, n, n, False, True),))
     return turned(_lower(y, turned(left), batch, n, n, False, True))
+
+
+@cholesky_turned.vjp("a")
+def _(g, y, batch, n):
+    # That of an upper triangle, which is this one turned. What a gradient says off the Hermitian matrices is a
+    # convention: by PyTorch's it is the adjoint here.
+    return adjoint(_of_complex_triangle(g, y, batch, n))
 
 
 @ldl_solve.vjp("b")

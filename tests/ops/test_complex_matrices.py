@@ -307,6 +307,26 @@ def test_ldl(adjoint: bool) -> None:
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("upper", [False, True])
+def test_gradients_of_triangles_off_the_hermitian_matrices(upper: bool) -> None:
+    """What a gradient says off the Hermitian matrices is a convention, and PyTorch's."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    b, w, v = rng.standard_normal((3, 2, 3, 3)) + 1j * rng.standard_normal((3, 2, 3, 3))
+    data = b @ b.conj().mT + 3 * np.eye(3)
+    found = []
+    for lib in (fg, torch):
+        a = lib.tensor(data, requires_grad=True)
+        loss = (lib.linalg.cholesky(a, upper=upper) * lib.tensor(w)).sum().abs()
+        (first,) = lib.autograd.grad(loss, a, create_graph=True)
+        (second,) = lib.autograd.grad((first * lib.tensor(v)).sum().abs(), a)
+        found.append((np.asarray(first.detach()), np.asarray(second)))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    assert abs(found[0][0] - found[0][0].conj().mT).max() > 0.1
+
+
+@pytest.mark.parity
 def test_ranks_and_a_singular_determinant() -> None:
     torch = pytest.importorskip("torch")
     a = pairs(4, 1) @ pairs(1, 4) + pairs(4, 1) @ pairs(1, 4)
