@@ -121,8 +121,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise TypeError(f"make_dual(): argument '{name}' must be Tensor, not {type(x).__name__}")
     current = _need_level(level)
     tangent = tangents.fitted(tensor, tangent)
-    dual, watched = tangents.dual_of(tensor, current)
-    current.add(dual, tangent, watched)
+    dual, end, watched = tangents.dual_of(tensor, current)
+    current.add(end, tangent, watched)
     return dual
 
 

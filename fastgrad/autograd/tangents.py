@@ -4,7 +4,8 @@ Note [Tangents]: a *dual* is an alias of a tensor with a tangent, in a level. No
 which records what duals are used for, as it does for any tensor that requires grad; so an op outside of a level costs
 what it always did. The tangent of a tensor is computed when it is asked for, by two passes backward (Note [Twice
 backward] in `fastgrad/func/derivatives.py`) from it to the duals that it depends on. What is changed in place, views
-and hooks are those of the graph.
+and hooks are those of the graph. Passes end at a leaf beside the dual, as no leaf may be changed in place; where the
+tensor has a history, they end at the dual itself, and a change of it is refused.
 
 Over complex numbers it is the same. Gradients are those by both parts (Note [Complex gradients] in
 `ops.complex_numbers`), so a pass is the adjoint of the Jacobian of the parts, with the product ``Re(conj(a) * b)``;
@@ -163,11 +164,33 @@ class Dual(Function):
         return (None if ctx.level.is_cut else grads[0]), None
 
 
-def dual_of(x: Any, level: Level) -> tuple[Any, bool]:
-    """An alias of a tensor that requires grad, and whether it leads to something before it."""
+class Primal(Function):
+    """What programs see of a leaf that passes end at: over its memory, but no leaf, so they may change it in place."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: Any, memory: Any) -> Any:
+        """An alias of the memory, which is no view of the leaf."""
+        return memory.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The gradient."""
+        return grads[0], None
+
+
+def opened(leaf: Any) -> Any:
+    """A leaf as programs see it that may change it in place."""
+    with enable_grad():
+        return Primal.apply(leaf, leaf.detach())
+
+
+def dual_of(x: Any, level: Level) -> tuple[Any, Any, bool]:
+    """An alias of a tensor that requires grad, what passes for its tangent end at, whether that leads beyond itself."""
     if x.requires_grad and is_grad_enabled():
-        return Dual.apply(x, level), True
-    return note(x.detach().requires_grad_()), False
+        dual = Dual.apply(x, level)
+        return dual, dual, True
+    leaf = note(x.detach().requires_grad_())
+    return opened(leaf), leaf, False
 
 
 class _Context:

@@ -26,6 +26,7 @@ from typing import Any
 
 from fastgrad.autograd import engine
 from fastgrad.autograd.aliases import note
+from fastgrad.autograd.tangents import opened
 from fastgrad.functions.creation import zeros
 from fastgrad.functions.likeness import ones_like
 from fastgrad.native.build.loader import rt, runtime_set_object
@@ -342,6 +343,12 @@ def differentiated(x: Any) -> Any:
     plain = laid_bare(x, around)
     own = apply(_ALIAS, 1, 0, plain) if plain.requires_grad else note(plain.detach().requires_grad_())
     return dressed(own, around)
+
+
+def changeable(x: Any) -> Any:
+    """What `differentiated` gives as a function sees it that may change it in place, unless it has a history."""
+    own = plain(x)
+    return dressed(opened(own), levels()) if own.is_leaf else x
 
 
 def plain(x: Any) -> Any:

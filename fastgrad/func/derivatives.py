@@ -20,6 +20,7 @@ from typing import Any
 from fastgrad.autograd import tangents as tangents_
 from fastgrad.autograd.aliases import noted
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
+from fastgrad.func import batched
 from fastgrad.func.batched import differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
 from fastgrad.functions.likeness import ones_like, zeros_like
@@ -77,6 +78,8 @@ class Run:
     kwargs : dict, optional
     inputs_made : callable, optional
         Called with the aliases before the function is.
+    changeable : bool
+        Whether the function may change arguments in place that have no history.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class Run:
         has_aux: bool,
         kwargs: dict[str, Any] | None = None,
         inputs_made: Callable[[list[Any]], None] | None = None,
+        changeable: bool = False,
     ) -> None:
         chosen = range(len(args)) if places is None else places
         self.given = tuple(args[k] for k in chosen)
@@ -110,8 +114,11 @@ class Run:
             self.inputs = [differentiated(t if records else t.detach()) for t in leaves]
             if inputs_made is not None:
                 inputs_made(self.inputs)
-            aliases = dict(zip(chosen, rebuilt(self.given, self.inputs), strict=True))
+            seen = list(map(batched.changeable, self.inputs)) if changeable else self.inputs
+            histories = [plain(t).grad_fn for t in self.inputs]
+            aliases = dict(zip(chosen, rebuilt(self.given, seen), strict=True))
             returned = func(*(aliases.get(k, arg) for k, arg in enumerate(args)), **(kwargs or {}))
+            self._need_unchanged(name, histories)
             self.aux = None
             if has_aux:
                 if not (isinstance(returned, tuple) and len(returned) == 2):
@@ -123,6 +130,15 @@ class Run:
         self.outputs = leaves_of(returned)
         self._records = records
         self._aliased = any(t.requires_grad for t in leaves)
+
+    def _need_unchanged(self, name: str, histories: Sequence[Any]) -> None:
+        """Refuse a function that changed an input with a history: gradients would be those of what it became."""
+        for t, history in zip(self.inputs, histories, strict=True):
+            if plain(t).grad_fn is not history:
+                raise RuntimeError(
+                    f"{name}: the function changed an argument in place that has a history. Call it with a copy "
+                    "(x.clone()), or let it use the forms that return new tensors."
+                )
 
     @functools.cached_property
     def is_watched(self) -> bool:
@@ -374,8 +390,9 @@ def jvp(
     tangents_.enter(level)
     try:
         run = Run(
-            "jvp", func, primals, None, has_aux, inputs_made=lambda inputs: level.add_all(inputs, given)
-        )
+            "jvp", func, primals, None, has_aux, changeable=True,
+            inputs_made=lambda inputs: level.add_all(inputs, given),
+        )  # fmt: skip
         run.need_outputs(name)
         level.is_watched = run.is_watched or any(t.requires_grad for t in given)
         pushed = level.tangents_of(run.outputs)
