@@ -193,7 +193,24 @@ except ValueError:
     pass
 else:
     raise AssertionError
-torch._dynamo.config.suppress_errors = True
+config = torch._dynamo.config
+config.suppress_errors = True
+assert config.suppress_errors is True and config.cache_size_limit == config.recompile_limit == 8
+config.cache_size_limit = 64
+with config.patch(recompile_limit=3, verbose=True), config.patch("suppress_errors", False):
+    assert (config.cache_size_limit, config.verbose, config.suppress_errors) == (3, True, False)
+assert (config.recompile_limit, config.verbose, config.suppress_errors) == (64, False, True)
+assert not hasattr(config, "of_none") and "verbose" in dir(config)
+config.traceable_tensor_subclasses.add(torch.nn.Parameter)
+for wrong in (
+    lambda: setattr(config, "of_none", 1), lambda: config.patch(of_none=1).__enter__(), lambda: config.of_none
+):
+    try:
+        wrong()
+    except AttributeError as error:
+        assert str(error) == "torch._dynamo.config.of_none does not exist"
+    else:
+        raise AssertionError
 torch._dynamo.reset()
 assert not torch._dynamo.is_compiling()
 assert not isinstance(torch.nn.Linear(1, 1), torch._dynamo.eval_frame.OptimizedModule)

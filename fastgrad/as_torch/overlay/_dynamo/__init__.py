@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from fastgrad.as_torch.overlay.compiler import allow_in_graph, assume_constant_result, disable
+from fastgrad.as_torch.switches import Switches
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "config", "disable", "graph_break", "is_compiling",
     "mark_dynamic", "mark_static", "maybe_mark_dynamic", "reset",
 ]  # fmt: skip
 
-config = SimpleNamespace(
-    accumulated_cache_size_limit=256, cache_size_limit=8, capture_scalar_outputs=False, recompile_limit=8,
-    suppress_errors=False, verbose=False,
-)  # fmt: skip
+config = Switches()
 """Switches that are kept, and change nothing."""
 
 
