@@ -49,7 +49,7 @@ def fits(value: Any, kind: str) -> bool:
             within = part.removeprefix("tuple[").removesuffix("]").split(", ")
             within = within[:1] * len(value) if within[-1] == "..." else within
             return len(value) == len(within) and all(map(fits, value, within))
-        if type(value).__name__ == part.lstrip("_"):
+        if type(value).__name__ == part.removeprefix("_return_types.").lstrip("_"):
             return True
     return False
 
