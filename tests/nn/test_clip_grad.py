@@ -182,3 +182,47 @@ def test_vector_to_parameters(lib):
     assert a[0, 0].item() == 7.0
     with pytest.raises(TypeError, match="but got: list"):
         lib.nn.utils.vector_to_parameters([1.0], [a])
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("order", [2, 1, 3, 0, math.inf, -math.inf])
+def test_complex_gradients_count_by_magnitudes(order, dtype):
+    """Beside real ones, as in layers over transforms of signals."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (fg, torch):
+        z, x = (lib.ones(2, dtype=d, requires_grad=True) for d in (getattr(lib, dtype), lib.float32))
+        z.grad, x.grad = lib.tensor([3 + 4j, 1j], dtype=z.dtype), lib.tensor([0.5, -2.0])
+        total = lib.nn.utils.clip_grad_norm_([z, x], 0.7, order)
+        found.append((str(total.dtype).rpartition(".")[2], total.item(), z.grad.tolist(), x.grad.tolist()))
+    assert found[0][0] == found[1][0]
+    for ours, theirs in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_a_gradient_that_is_a_conjugate_is_scaled_in_place():
+    z = fg.ones(1, dtype=fg.complex64, requires_grad=True)
+    memory = fg.tensor([3 + 4j])
+    z.grad = memory.conj()
+    fg.nn.utils.clip_grad_norm_(z, 1.0)
+    np.testing.assert_allclose(z.grad.tolist(), [0.6 - 0.8j], rtol=1e-5)
+    np.testing.assert_allclose(memory.tolist(), [0.6 + 0.8j], rtol=1e-5)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_halves_alone(dtype):
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (fg, torch):
+        w = lib.ones(3, dtype=getattr(lib, dtype), requires_grad=True)
+        w.grad = lib.full((3,), 3.0, dtype=w.dtype)
+        total = lib.nn.utils.clip_grad_norm_(w, 1.0)
+        found.append((str(total.dtype).rpartition(".")[2], total.item(), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def test_a_norm_that_is_no_tensor_is_refused():
+    with pytest.raises(TypeError, match="argument 'total_norm'"):
+        fg.nn.utils.clip_grads_with_norm_([fg.ones(1, requires_grad=True)], 1.0, 3.0)

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastgrad.autograd.modes import no_grad
-from fastgrad.dtypes import float64, promote_types
-from fastgrad.functions.arguments import need_tensors
+from fastgrad.dtypes import float32, float64, promote_types
+from fastgrad.functions.arguments import need_tensor, need_tensors
+from fastgrad.functions.complex_numbers import view_as_real
 from fastgrad.functions.creation import full
 from fastgrad.functions.elementwise import maximum, minimum
 from fastgrad.native.build.loader import TensorBase, rt
@@ -25,6 +26,13 @@ def _gradients(parameters: Iterable[Any]) -> list[Any]:
     return [g for g in map(rt.get_grad, parameters) if g is not None]
 
 
+def _in_parts(gradient: Any) -> Any:
+    """A gradient as real numbers over the same memory: scaling does not ask whether they are read negated."""
+    if not gradient.is_complex():
+        return gradient
+    return view_as_real(gradient.conj() if gradient.is_conj() else gradient)
+
+
 @no_grad()
 def get_total_norm(
     tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
@@ -34,7 +42,7 @@ def get_total_norm(
     Parameters
     ----------
     tensors : Tensor or iterable of Tensor
-        float32 or float64.
+        Floating, or complex: then the magnitudes count.
     norm_type : float
         The order p of ``(sum |x|**p)**(1/p)``; infinite orders give the largest or smallest magnitude, 0 the number of
         tensors that are not zero. Tensors without elements do not count.
@@ -45,7 +53,7 @@ def get_total_norm(
     Returns
     -------
     Tensor
-        0-dim, of the widest dtype among the tensors, on the device of the first, without history; summed up in float64.
+        0-dim, of the widest dtype among the tensors, or its parts, on the device of the first, without history; summed up in float64.
 
     Raises
     ------
@@ -61,6 +69,7 @@ def get_total_norm(
     tensors, order = _listed("get_total_norm", tensors, "tensors"), float(norm_type)
     if not tensors:
         return full((), 0.0)
+    tensors = [t.abs() if t.is_complex() else t for t in tensors]
     dtype, begin = tensors[0].dtype, math.inf if order == -math.inf else 0.0
     totals: dict[Any, Any] = {}  # of each device
     for t in tensors:
@@ -113,13 +122,16 @@ def clip_grads_with_norm_(
     tensor([2.0000, 2.0000])
     """
     grads = _gradients(_listed("clip_grads_with_norm_", parameters))
+    need_tensor("clip_grads_with_norm_", total_norm, "total_norm")
     if grads:
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        if factor.dtype.itemsize == 2:  # kernels multiply halves in float32
+            factor = factor.to(float32)
         factors = {factor.device: factor}
         for g in grads:
             if g.device not in factors:
                 factors[g.device] = factor.to(g.device)
-        scale([x for g in grads for x in (g, factors[g.device])])
+        scale([x for g in grads for x in (_in_parts(g), factors[g.device])])
 
 
 def clip_grad_norm_(
