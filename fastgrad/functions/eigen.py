@@ -28,7 +28,7 @@ class LinalgEig(Function):
 
     @staticmethod
     def forward(ctx: Any, a: Any) -> Any:  # noqa: D102
-        matrices = a.detach().cpu().numpy()
+        matrices = a.detach().resolve_conj().resolve_neg().cpu().numpy()
         if not np.isfinite(matrices).all():
             raise RuntimeError("linalg.eig(): input tensor should not contain infs or NaNs.")
         found = np.linalg.eig(matrices)

@@ -83,3 +83,9 @@ def test_gradients_of_symmetric_matrices_are_symmetric(triangle: str) -> None:
         found.append(a.grad.numpy())
     np.testing.assert_allclose(*found, atol=1e-11)
     np.testing.assert_allclose(found[0], found[0].T, atol=1e-11)
+
+
+@pytest.mark.parametrize("view", [lambda z: z.conj(), lambda z: z.conj().imag])
+def test_views_of_conjugates(view: Any) -> None:
+    a = view(fg.tensor(matrices("complex128", 3, 3)))
+    np.testing.assert_array_equal(fg.linalg.eigvals(a).numpy(), fg.linalg.eigvals(a.clone()).numpy())
