@@ -265,7 +265,9 @@ def heaviside_(self: Any, values: Any) -> Any:
 
 def _predicate(name: str, of_integers: Callable[[Any], Any], doc: str) -> Callable[[Any], Any]:
     def function(input: Any) -> Any:
-        floating = need_tensor(name, input).dtype.is_floating_point
+        if need_tensor(name, input).is_complex():
+            raise NotImplementedError(f"{name}(): is not supported for complex inputs")
+        floating = input.dtype.is_floating_point
         return invoke(BY_NAME[name], (input,)) if floating else of_integers(input)
 
     function.__name__ = function.__qualname__ = name

@@ -383,3 +383,9 @@ def test_a_list_that_changes_while_it_is_read():
 def test_a_number_too_large_for_a_float():
     with pytest.raises(OverflowError, match=r"linspace\(\): argument 'end' is too large for a float"):
         fg.linspace(0, 2**1100, 3)
+
+
+@pytest.mark.parametrize("function", [fg.signbit, fg.isposinf, fg.isneginf])
+def test_complex_numbers_have_no_sign(function: Any):
+    with pytest.raises(NotImplementedError, match="is not supported for complex inputs"):
+        function(fg.ones(2, dtype=fg.complex64))
