@@ -211,3 +211,10 @@ def test_a_module_under_two_names_gets_its_own_tensors_back():
     found = fg.func.functional_call(model, {"0.weight": other}, x)
     assert layer.weight is weight
     assert fg.equal(found, fg.tanh(x + layer.bias) + layer.bias)
+
+
+@pytest.mark.parametrize("name", ["", "0."])
+def test_a_name_that_ends_in_nothing_is_refused(name):
+    layers = fg.nn.Sequential(fg.nn.Linear(1, 1))
+    with pytest.raises(KeyError, match="tensor name can't be empty string"):
+        fg.func.functional_call(layers, {name: fg.ones(1)}, fg.ones(1))

@@ -93,6 +93,8 @@ def _reparametrize_module(
         need_type("functional_call", key, str, "a key of parameters_and_buffers")
         if tensor is not None and not is_tensor(tensor):
             raise TypeError(f"{tensor} is not an instance of fastgrad.Tensor")
+        if not key.rpartition(".")[2]:
+            raise KeyError(f"tensor name can't be empty string {key!r}")
     if strict:
         _need_all(module, given)
     before: dict[str, Any] = {}
