@@ -24,6 +24,7 @@ from fastgrad.native.contracts.element_types import (
     SUPPORTED_DTYPES,
     UINT8,
     UINT16,
+    complex_of,
     real_of,
     with_unsigned,
 )
@@ -76,6 +77,24 @@ class dtype:  # noqa: N801 - the name that PyTorch's users write
     def type_name(self) -> str:
         """The name that messages use: Float, Long, ..."""
         return _TYPE_NAMES.get(self.name, self.name)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts are of this one; itself if it is complex.
+
+        Of bfloat16 it is complex64, as in PyTorch.
+
+        Raises
+        ------
+        NotImplementedError
+            If there are no complex numbers of such parts: there are none of integers, and fastgrad has none of float16.
+        """
+        if not self.inexact or self.code == FLOAT16:
+            raise NotImplementedError(f"to_complex(): there is no complex dtype for {self}")
+        return ALL[complex_of(self.code)]
+
+    def to_real(self) -> dtype:
+        """The dtype of the parts, if this one is complex; itself otherwise."""
+        return ALL[real_of(self.code)] if self.is_complex else self
 
     def __repr__(self) -> str:
         return f"{module_names.shown}.{self.name}"

@@ -245,3 +245,22 @@ def test_what_is_no_tensor(module: ModuleType, name: str):
         for more in ((), (t,), (1,), (t, t), (1, 1)):
             with contextlib.suppress(TypeError, ValueError, RuntimeError, IndexError, NotImplementedError):
                 function(value, *more)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "complex64", "complex128", "int32", "bool"])
+@pytest.mark.parametrize("form", ["to_real", "to_complex"])
+def test_dtypes_of_parts(name: str, form: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (fg, torch):
+        try:
+            found.append(repr(getattr(getattr(lib, name), form)()).rpartition(".")[2])
+        except RuntimeError:
+            found.append("none")
+    assert found[0] == found[1]
+
+
+def test_there_are_no_pairs_of_halves() -> None:
+    with pytest.raises(NotImplementedError, match=r"there is no complex dtype for fastgrad\.float16"):
+        fg.float16.to_complex()
