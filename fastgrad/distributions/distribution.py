@@ -230,7 +230,7 @@ class Distribution:
     def __repr__(self) -> str:
         names = [name for name in self.arg_constraints if name in vars(self)]
         values = ((n, vars(self)[n]) for n in names)
-        shown = ", ".join(f"{n}: {v if v.numel() == 1 else tuple(v.shape)}" for n, v in values)
+        shown = ", ".join(f"{n}: {v if v.numel() == 1 else v.shape}" for n, v in values)
         return f"{type(self).__name__}({shown})"
 
 

@@ -242,3 +242,13 @@ def test_combined():
         assert tuple(wide.expand((5, 2)).rsample((4,)).shape) == (4, 5, 2, 3)
     for k, (a, b) in enumerate(itertools.zip_longest(*found)):
         same(a, b, str(k))
+
+
+@pytest.mark.parity
+def test_sizes_are_printed_as_sizes():
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (fg, torch):
+        normal = lib.distributions.Normal(lib.zeros(2, 3), lib.ones(3))
+        found.append(repr(lib.distributions.Independent(normal, 1)).replace("fastgrad", "torch"))
+    assert found[0] == found[1]
