@@ -335,7 +335,9 @@ def sgn(input: Any) -> Any:
     >>> fg.sgn(fg.tensor([3 + 4j, 0]))
     tensor([0.6000+0.8000j, 0.0000+0.0000j])
     """
-    return invoke(BY_NAME["sgn" if is_complex_tensor(need_tensor("sgn", input)) else "sign.sgn"], (input,))
+    if need_tensor("sgn", input).dtype is dtypes.bool_:
+        return input.clone()
+    return invoke(BY_NAME["sgn" if is_complex_tensor(input) else "sign.sgn"], (input,))
 
 
 @public(package=False)

@@ -10,6 +10,7 @@ from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_flag, as_float, as_index, need_tensor
 from fastgrad.functions.plans import planned
 from fastgrad.functions.public import public
+from fastgrad.native.contracts.element_types import DISCRETE
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
 
@@ -31,10 +32,30 @@ def _whole(name: str) -> Callable[[Any], Any]:
     return function
 
 
+def _whole_inplace(name: str) -> Callable[[Any], Any]:
+    op = BY_NAME[name]
+
+    def method(self: Any) -> Any:
+        if need_tensor(f"{name}_", self).dtype.code in DISCRETE and self.dtype is not dtypes.bool_:
+            return self
+        return elementwise.inplace(op, self)
+
+    method.__name__, method.__qualname__ = f"{name}_", f"Tensor.{name}_"
+    method.__doc__ = f"In-place form of `{name}`."
+    return method
+
+
 floor = public()(_whole("floor"))
 ceil = public()(_whole("ceil"))
 trunc = fix = public("fix")(_whole("trunc"))
 _round = _whole("round")
+public(package=False)(_whole_inplace("floor"))
+public(package=False)(_whole_inplace("ceil"))
+for _name in ("trunc", "fix"):
+    _truncated = _whole_inplace("trunc")
+    _truncated.__name__ = f"{_name}_"
+    public(package=False)(_truncated)
+_round_inplace = _whole_inplace("round")
 
 
 @public()
@@ -65,6 +86,77 @@ def round(input: Any, *, decimals: int = 0) -> Any:
         )
     unit = 10.0 ** abs(digits)
     return _round(input * unit) / unit if digits > 0 else _round(input / unit) * unit
+
+
+@public(package=False)
+def round_(self: Any, *, decimals: int = 0) -> Any:
+    """In-place form of `round`."""
+    need_tensor("round_", self)
+    return self.copy_(round(self, decimals=decimals)) if decimals else _round_inplace(self)
+
+
+@public()
+def sign(input: Any) -> Any:
+    """-1, 0 or 1, as a number is negative, zero or positive; of a mask the mask.
+
+    Element by element.
+
+    Parameters
+    ----------
+    input : Tensor
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.sign(fg.tensor([-3.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  1.])
+    """
+    if need_tensor("sign", input).dtype is dtypes.bool_:
+        return input.clone()
+    return invoke(BY_NAME["sign"], (input,))
+
+
+@public(package=False)
+def sign_(self: Any) -> Any:
+    """In-place form of `sign`."""
+    if need_tensor("sign_", self).dtype is dtypes.bool_:
+        return self
+    return elementwise.inplace(BY_NAME["sign"], self)
+
+
+@public()
+def square(input: Any) -> Any:
+    """The square, ``input ** 2``; of a mask one of int64, as that power is.
+
+    Element by element.
+
+    Parameters
+    ----------
+    input : Tensor
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> import fastgrad as fg
+    >>> fg.square(fg.tensor([-3.0, 2.0]))
+    tensor([9., 4.])
+    """
+    if need_tensor("square", input).dtype is dtypes.bool_:
+        input = input.to(dtypes.int64)
+    return invoke(BY_NAME["square"], (input,))
+
+
+@public(package=False)
+def square_(self: Any) -> Any:
+    """In-place form of `square`."""
+    return elementwise.inplace(BY_NAME["square"], self)
 
 
 @public()

@@ -239,9 +239,8 @@ def _(x):
     return m.sign(x)
 
 
-@elementwise("sign", dtypes=NUMBERS, public=True)
+@elementwise("sign", dtypes=NUMBERS, public=True, inplace=False)
 def sign(x):
-    """-1, 0 or 1, as a number is negative, zero or positive."""
     return m.sign(x)
 
 
@@ -287,9 +286,8 @@ def _(g, x, number, y):
     )
 
 
-@elementwise("square", node="PowBackward0", public=True, over_complex=True)
+@elementwise("square", node="PowBackward0", public=True, inplace=False, over_complex=True)
 def square(x):
-    """The square, ``input ** 2``."""
     return x * x
 
 

@@ -110,22 +110,22 @@ def _(g, a, b):
     return g * a / b
 
 
-@elementwise("floor", dtypes=FLOATS, public=True)
+@elementwise("floor", dtypes=FLOATS, public=True, inplace=False)
 def floor(x):
     return m.floor(x)
 
 
-@elementwise("ceil", dtypes=FLOATS, public=True)
+@elementwise("ceil", dtypes=FLOATS, public=True, inplace=False)
 def ceil(x):
     return m.ceil(x)
 
 
-@elementwise("trunc", dtypes=FLOATS, public=("fix",))
+@elementwise("trunc", dtypes=FLOATS, public=("fix",), inplace=False)
 def trunc(x):
     return m.trunc(x)
 
 
-@elementwise("round", dtypes=FLOATS, public=True)
+@elementwise("round", dtypes=FLOATS, public=True, inplace=False)
 def round_(x):
     return m.round(x)
 

@@ -524,7 +524,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Set the elements whose indices are all equal to a number, in place."""
     def fix(self) -> _Tensor: ...
     def fix_(self) -> _Tensor:
-        r"""In-place form of `fix`."""
+        r"""In-place form of `trunc`."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
         r"""The dimensions from `start_dim` to `end_dim` as one."""
     @_overload
@@ -1243,7 +1243,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Turned by 90 degrees, `k` times, from the first of two dimensions towards the second."""
     def round(self, *, decimals: _int = 0) -> _Tensor:
         r"""The nearest integer, the even one of two; with `decimals` that many digits behind the point."""
-    def round_(self) -> _Tensor:
+    def round_(self, *, decimals: _int = 0) -> _Tensor:
         r"""In-place form of `round`."""
     def rsqrt(self, *, out: _Tensor | None = None) -> _Tensor:
         r"""``1 / sqrt(input)``."""
@@ -1313,8 +1313,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The logistic function, ``1 / (1 + exp(-input))``."""
     def sigmoid_(self) -> _Tensor:
         r"""In-place form of `sigmoid`."""
-    def sign(self, *, out: _Tensor | None = None) -> _Tensor:
-        r"""-1, 0 or 1, as a number is negative, zero or positive."""
+    def sign(self) -> _Tensor:
+        r"""-1, 0 or 1, as a number is negative, zero or positive; of a mask the mask."""
     def sign_(self) -> _Tensor:
         r"""In-place form of `sign`."""
     def signbit(self) -> _Tensor:
@@ -1373,8 +1373,8 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""The square root; NaN for negative numbers."""
     def sqrt_(self) -> _Tensor:
         r"""In-place form of `sqrt`."""
-    def square(self, *, out: _Tensor | None = None) -> _Tensor:
-        r"""The square, ``input ** 2``."""
+    def square(self) -> _Tensor:
+        r"""The square, ``input ** 2``; of a mask one of int64, as that power is."""
     def square_(self) -> _Tensor:
         r"""In-place form of `square`."""
     @_overload

@@ -117,3 +117,26 @@ def test_functions_in_place_of_the_package():
     assert fg.zero_(x).tolist() == [0, 0]
     assert fg.fill(x, 3).tolist() == [3, 3]
     assert x.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["ceil", "floor", "round", "trunc", "fix"])
+def test_integers_are_whole_in_place_as_well(name: str) -> None:
+    x = fg.tensor([3, -4])
+    assert getattr(x, f"{name}_")() is x
+    assert x.tolist() == [3, -4]
+    with pytest.raises(NotImplementedError, match=f"{'trunc' if name == 'fix' else name}_"):
+        getattr(fg.tensor([True]), f"{name}_")()
+
+
+def test_round_in_place_takes_decimals() -> None:
+    x = fg.tensor([1.26, -0.04])
+    assert x.round_(decimals=1) is x
+    assert x.tolist() == pytest.approx([1.3, 0.0])
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["sign", "sign_", "sgn", "sgn_", "square"])
+def test_masks_have_signs_and_squares(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = [getattr(lib.tensor([True, False]), name)() for lib in (fg, torch)]
+    assert repr(found[0]) == repr(found[1])
