@@ -415,3 +415,31 @@ def test_optimizers_refuse_parameters_that_are_conjugates(library):
     p.grad = numbers(lib, 3)
     with pytest.raises(RuntimeError, match="unresolved conjugated"):
         lib.optim.Adam([p], lr=0.1).step()
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["add_", "sub_"])
+@pytest.mark.parametrize("view", [lambda z: z.mH, lambda z: z.t().conj(), lambda z: z.conj()[:1]])
+def test_a_matrix_may_take_in_its_own_adjoint(name, view):
+    """What is read is a copy, as PyTorch's is, so that sharing memory with what is written does no harm."""
+    pytest.importorskip("torch")
+
+    def change(lib):
+        leaf = numbers(lib, 3, 3).requires_grad_()
+        z = leaf * 1
+        getattr(z, name)(view(z.detach()))
+        z.abs().sum().backward()
+        return z, leaf.grad
+
+    beside(change)
+
+
+def test_overlapping_conjugates_are_copied_and_indexed():
+    z = numbers(fg, 3, 3)
+    want = z.detach().clone()
+    z.copy_(z.mH)
+    assert fg.equal(z, want.clone().mH)
+    z.conj().index_add_(0, fg.tensor([0]), z[1:2])
+    expected = want.mH.clone()
+    expected[0] = (expected[0].conj() + expected[1]).conj()
+    assert fg.allclose(z, expected)

@@ -14,6 +14,7 @@ from fastgrad.native.base.intrinsics import (
 )
 from fastgrad.native.base.modes import is_watched
 from fastgrad.native.contracts.flags import (
+    CONJUGATED,
     GRAD_ENABLED,
     INFERENCE,
     INFERENCE_MODE,
@@ -50,12 +51,19 @@ from fastgrad.native.tensors.tensors import on_one_device, own_memory
 # --- in place --------------------------------------------------------------------------------------------------
 
 
+@native_inline
+def any_copied(written, read):
+    """Whether one of two operands holds conjugates: then a copy of it is read or written."""
+    return (tensor(written).flags | tensor(read).flags) & CONJUGATED != 0
+
+
 @native
 def check_apart(n, ins):
     """Whether what is read shares no memory with the first input. OK or a failure."""
     for k in range(1, n):
         if (
             ins[k] != 0
+            and not any_copied(ins[0], ins[k])
             and tensor(ins[k]).storage == tensor(ins[0]).storage
             and overlap(ins[0], ins[k]) != DISJOINT
         ):
@@ -79,7 +87,7 @@ def check_memory(info, n, ins):
         return OVERLAP
     status = OK
     for k in range(first, n):
-        together = tensor(ins[k]).storage == tensor(ins[0]).storage
+        together = tensor(ins[k]).storage == tensor(ins[0]).storage and not any_copied(ins[0], ins[k])
         if together and overlap(ins[0], ins[k]) == PARTLY:
             status = PARTIAL_OVERLAP
     return status
