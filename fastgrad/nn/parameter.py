@@ -75,6 +75,7 @@ class Parameter(Tensor, metaclass=_Marked):
     """
 
     __slots__ = ()
+    _printed_plainly = True
     __torch_function__ = disabled_torch_function
     mark = "_is_param"
 
@@ -95,7 +96,8 @@ class Parameter(Tensor, metaclass=_Marked):
         return memo[id(self)]
 
     def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
+        text = super().__repr__()
+        return f"Parameter containing:\n{text if type(self) is Parameter else f'Parameter({text})'}"
 
     def _warn_unserializable(self) -> None:
         """Hooks of parameters are expected not to be pickled."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
+from fastgrad import module_names
 from fastgrad.functions.public import PACKAGE
 from fastgrad.native.build.loader import Planned
 from fastgrad.overrides.asking import INSTALLED, Overridable
@@ -129,17 +130,23 @@ def resolve_name(f: Any) -> str | None:
     >>> fg.overrides.resolve_name(fg.Tensor.add), fg.overrides.resolve_name(fg.nn.functional.relu)
     ('fastgrad.Tensor.add', 'fastgrad.nn.functional.relu')
     """
+    name = _full_name(f)
+    return None if name is None else f"{module_names.shown}.{name}"
+
+
+def _full_name(f: Any) -> str | None:
+    """The same within the package."""
     install()
     if type(f) is Overridable and f._method:
-        return f"fastgrad.Tensor.{f._method}"
+        return f"Tensor.{f._method}"
     for module, names in sorted(public_functions().items(), key=lambda pair: -len(pair[0].__name__)):
         for name in names:
             if getattr(module, name) is f:
-                return f"{module.__name__}.{name}"
+                return f"{module.__name__}.{name}".partition(".")[2]
     for name in method_names():
         own = getattr(Tensor, name)
         methods = {"": own} if callable(own) else {".__get__": own.__get__, ".__set__": own.__set__}
         for more, method in methods.items():
             if method == f:
-                return f"fastgrad.Tensor.{name}{more}"
-    return resolve_name(INSTALLED[id(f)]) if id(f) in INSTALLED else None  # one of before `install`
+                return f"Tensor.{name}{more}"
+    return _full_name(INSTALLED[id(f)]) if id(f) in INSTALLED else None  # one of before `install`

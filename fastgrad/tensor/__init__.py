@@ -95,6 +95,7 @@ class Tensor(Facts, Placement, History, Values, Copies, Operators, Changes, Subc
     """
 
     __slots__ = ()
+    _printed_plainly = True  # as `tensor(...)`; subclasses of programs are printed by their names
 
     def __new__(cls, *data: Any, device: Any = None, **named: Any) -> Tensor:
         """A tensor of data or sizes, of this class."""

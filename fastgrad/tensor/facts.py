@@ -184,11 +184,14 @@ class Facts(Methods):
     def __repr__(self) -> str:
         name = self._grad_fn_name()
         values = np.broadcast_to(np.empty((), np.int8), _sizes(self)) if self.is_meta else values_of(self)
-        return format_tensor(
-            values, dtype_name=self.dtype.name, device=str(self.device),
+        kind = type(self)
+        plain = "_printed_plainly" in vars(kind)
+        text = format_tensor(
+            values, prefix="tensor(" if plain else f"{kind.__name__}(", dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
             default_dtype=dtypes.get_default_dtype().name,
         )  # fmt: skip
+        return f"Parameter({text})" if not plain and getattr(self, "_is_param", False) else text
 
     def __format__(self, spec: str) -> str:
         shows_number = self.ndim == 0 and not self.is_meta

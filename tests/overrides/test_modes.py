@@ -297,3 +297,10 @@ def test_a_mode_that_was_not_entered():
     with pytest.raises(RuntimeError, match="trying to pop from empty mode stack"):
         mode.__exit__(None, None, None)
     assert (fg.ones(2) + 1).tolist() == [2.0, 2.0]
+
+
+def test_names_of_functions_are_those_that_the_program_imports(monkeypatch):
+    monkeypatch.setattr("fastgrad.module_names.shown", "torch")
+    assert fg.overrides.resolve_name(fg.nn.functional.relu) == "torch.nn.functional.relu"
+    assert fg.overrides.resolve_name(fg.Tensor.add) == "torch.Tensor.add"
+    assert fg.overrides.resolve_name(len) is None

@@ -384,3 +384,22 @@ def test_what_pytorch_says_for_our_classes_is_not_asked():
     for function in functions:
         kind = type("Theirs", (fg.Tensor,), {"__torch_function__": function})
         assert kinds(made(fg, kind) + 1, fg.exp(made(fg, kind))) == ["Tensor", "Tensor"]
+
+
+@pytest.mark.parity
+def test_subclasses_are_printed_by_their_names():
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (fg, torch):
+
+        class Named(lib.Tensor):
+            pass
+
+        class Weight(lib.nn.Parameter):
+            pass
+
+        x = lib.ones(2, 2).as_subclass(Named)
+        found.append([repr(x), repr(x[0, 0]), repr(lib.nn.Parameter(x)), repr(lib.nn.Parameter(lib.ones(1)))])
+        found[-1].append(repr(lib.nn.Buffer(lib.ones(1))))
+        found[-1].append(repr(Weight(lib.ones(1))))
+    assert found[0] == found[1]
