@@ -6,23 +6,11 @@ from typing import Any as _Any, Literal as _Literal, overload as _overload
 
 import numpy as _np
 
+from fastgrad import return_types as _return_types
 from fastgrad.dtypes import dtype as _dtype
-from fastgrad.functions.bits import Frexp as _Frexp
-from fastgrad.functions.factors import LUFactors as _LUFactors
-from fastgrad.functions.factors import LUFactorsEx as _LUFactorsEx
-from fastgrad.functions.factors import PLU as _PLU
-from fastgrad.functions.histograms import Histogram as _Histogram
-from fastgrad.functions.histograms import Histograms as _Histograms
 from fastgrad.functions.matrix_functions import LowRank as _LowRank
 from fastgrad.functions.memory_format import layout as _layout
 from fastgrad.functions.memory_format import memory_format as _memory_format
-from fastgrad.functions.older_linalg import SVD as _SVD
-from fastgrad.functions.orthogonal import QR as _QR
-from fastgrad.functions.orthogonal import Reflectors as _Reflectors
-from fastgrad.functions.reduce import ValuesIndices as _ValuesIndices
-from fastgrad.functions.summaries import MinMax as _MinMax
-from fastgrad.functions.systems import SignAndLogarithm as _SignAndLogarithm
-from fastgrad.functions.systems import TriangularSolution as _TriangularSolution
 from fastgrad.places import device as _device
 from fastgrad.random import Generator as _Generator
 from fastgrad.tensor import Tensor as _Tensor
@@ -141,7 +129,7 @@ def fill_(self: _Tensor, value: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""Set all elements to a number."""
 from fastgrad.dtypes import finfo as finfo
 def fix_(self: _Tensor) -> _Tensor:
-    r"""In-place form of `trunc`."""
+    r"""In-place form of `fix`."""
 float: _dtype
 float16: _dtype
 float32: _dtype
@@ -242,6 +230,7 @@ def reciprocal_(self: _Tensor) -> _Tensor:
 def relu_(self: _Tensor) -> _Tensor:
     r"""In-place form of `relu`."""
 from fastgrad.functions.changing import resize_as_ as resize_as_
+from fastgrad import return_types as return_types
 from fastgrad.functions.special import round_ as round_
 def rsqrt_(self: _Tensor) -> _Tensor:
     r"""In-place form of `rsqrt`."""
@@ -373,10 +362,10 @@ def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _boo
 def amin(input: _Tensor, axis: _int | _Sequence[_int] | None = ..., keepdims: _bool = False) -> _Tensor:
     r"""The smallest value over dimensions; its gradient is shared among equals. See `sum` for the parameters."""
 @_overload
-def aminmax(input: _Tensor, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _MinMax:
+def aminmax(input: _Tensor, *, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False) -> _return_types.aminmax:
     r"""The smallest and the largest value, over all dimensions or one."""
 @_overload
-def aminmax(input: _Tensor, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _MinMax:
+def aminmax(input: _Tensor, *, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False) -> _return_types.aminmax:
     r"""The smallest and the largest value, over all dimensions or one."""
 def angle(input: _Tensor) -> _Tensor:
     r"""The angles of complex numbers in radians; of real ones 0, or pi where they are negative."""
@@ -602,16 +591,16 @@ def cross(input: _Tensor, other: _Tensor, axis: _int | None = None) -> _Tensor:
 def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> _Tensor:
     r"""`nn.functional.ctc_loss`, with a number for `reduction`: see `kl_div`."""
 @_overload
-def cummax(input: _Tensor, dim: _int) -> _ValuesIndices:
+def cummax(input: _Tensor, dim: _int) -> _return_types.cummax:
     r"""The largest element so far along a dimension, and where it stands."""
 @_overload
-def cummax(input: _Tensor, axis: _int) -> _ValuesIndices:
+def cummax(input: _Tensor, axis: _int) -> _return_types.cummax:
     r"""The largest element so far along a dimension, and where it stands."""
 @_overload
-def cummin(input: _Tensor, dim: _int) -> _ValuesIndices:
+def cummin(input: _Tensor, dim: _int) -> _return_types.cummin:
     r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
 @_overload
-def cummin(input: _Tensor, axis: _int) -> _ValuesIndices:
+def cummin(input: _Tensor, axis: _int) -> _return_types.cummin:
     r"""The smallest element so far along a dimension, and where it stands. See `cummax`."""
 @_overload
 def cumprod(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
@@ -749,7 +738,7 @@ def fmin(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _flo
 def fmod(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor: ...
 def frac(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     r"""What stands behind the point, with the sign of the input."""
-def frexp(input: _Tensor) -> _Frexp:
+def frexp(input: _Tensor) -> _return_types.frexp:
     r"""Significands from 0.5 on below 1, and exponents of 2: ``input = mantissa * 2 ** exponent``."""
 @_overload
 def frobenius_norm(input: _Tensor, dim: _int | _Sequence[_int], keepdim: _bool = False) -> _Tensor:
@@ -779,7 +768,7 @@ def gcd(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _floa
     r"""The greatest common divisor of two integers, which is not negative."""
 def ge(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input >= other``."""
-def geqrf(input: _Tensor) -> _Reflectors:
+def geqrf(input: _Tensor) -> _return_types.geqrf:
     r"""The QR decomposition by LAPACK's reflectors, for `ormqr` and `linalg.householder_product`."""
 def ger(input: _Tensor, vec2: _Tensor) -> _Tensor:
     r"""Another name of `outer`."""
@@ -825,9 +814,9 @@ def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, 
     r"""`nn.functional.hinge_embedding_loss`, with a number for `reduction`: see `kl_div`."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0) -> _Tensor:
     r"""How many elements fall into each of `bins` equal intervals."""
-def histogram(input: _Tensor, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _Histogram:
+def histogram(input: _Tensor, bins: _int | _Tensor, *, range: _Sequence[_int | _float | _complex] | None = None, weight: _Tensor | None = None, density: _bool = False) -> _return_types.histogram:
     r"""How many elements fall between neighbouring edges."""
-def histogramdd(input: _Tensor, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _Histograms:
+def histogramdd(input: _Tensor, bins: _Any, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False) -> _return_types.histogramdd:
     r"""How many points fall into the cells of a grid."""
 def hsplit(input: _Tensor, indices_or_sections: _Any) -> tuple[_Tensor, ...]:
     r"""Equal parts, or those between places, side by side: what `hstack` joins. See `tensor_split`."""
@@ -918,10 +907,10 @@ def kl_div(input: _Tensor, target: _Tensor, reduction: _int = 0, *, log_target: 
 def kron(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The Kronecker product: each element of `input` times all of `other`."""
 @_overload
-def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+def kthvalue(input: _Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _return_types.kthvalue:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
 @_overload
-def kthvalue(input: _Tensor, k: _int, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
+def kthvalue(input: _Tensor, k: _int, axis: _int = -1, keepdims: _bool = False) -> _return_types.kthvalue:
     r"""The k-th smallest element along a dimension, from 1 on, and where it stands."""
 def layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Tensor | None = None, bias: _Tensor | None = None, eps: _float = 1e-05) -> _Tensor:
     r"""``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba, Kiros, Hinton 2016)."""
@@ -991,11 +980,11 @@ def lstm_cell(input: _Tensor, hx: _Sequence[_Tensor], w_ih: _Tensor, w_hh: _Tens
     r"""One step of a long short-term memory."""
 def lt(input: _Tensor | _int | _float | _complex, other: _Tensor | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     r"""Whether ``input < other``."""
-def lu(input: _Tensor, pivot: _bool = True, get_infos: _bool = False) -> _LUFactors | _LUFactorsEx:
+def lu(input: _Tensor, pivot: _bool = True, get_infos: _bool = False) -> _Tensor:
     r"""The LU decomposition in one matrix and pivots, with `get_infos` also what LAPACK says. See `linalg.lu_factor`."""
 def lu_solve(input: _Tensor, LU_data: _Tensor, LU_pivots: _Tensor) -> _Tensor:
     r"""The solution X of ``A X = input`` by the factors of A. See `linalg.lu_solve`."""
-def lu_unpack(LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True) -> _PLU:
+def lu_unpack(LU_data: _Tensor, LU_pivots: _Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True) -> _return_types.lu_unpack:
     r"""P, L and U of what `linalg.lu_factor` gives."""
 def margin_ranking_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
     r"""`nn.functional.margin_ranking_loss`, with a number for `reduction`: see `kl_div`."""
@@ -1015,13 +1004,13 @@ def matrix_power(input: _Tensor, n: _int) -> _Tensor:
 def max(input: _Tensor) -> _Tensor:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
 @_overload
-def max(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+def max(input: _Tensor, dim: _int, keepdim: _bool = False) -> _return_types.max:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
 @_overload
 def max(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
 @_overload
-def max(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+def max(input: _Tensor, axis: _int, keepdims: _bool = False) -> _return_types.max:
     r"""The largest element; with `dim` the largest of each row and its position; with a tensor the larger of two."""
 @_overload
 def max_pool1d(input: _Tensor, kernel_size: _int | tuple[_int, ...], stride: _int | tuple[_int, ...] | None = None, padding: _int | tuple[_int, ...] = 0, dilation: _int | tuple[_int, ...] = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor:
@@ -1064,10 +1053,10 @@ def mean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _
 def median(input: _Tensor) -> _Tensor:
     r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
 @_overload
-def median(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+def median(input: _Tensor, dim: _int, keepdim: _bool = False) -> _return_types.median:
     r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
 @_overload
-def median(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+def median(input: _Tensor, axis: _int, keepdims: _bool = False) -> _return_types.median:
     r"""The median of all elements, or along a dimension with where it stands; of two the lower one."""
 def meshgrid(*tensors: _Tensor | _Sequence[_Tensor], indexing: _Literal["ij", "xy"] | None = None) -> tuple[_Tensor, ...]:
     r"""The coordinates of a grid, as views: one tensor for each vector, along its dimension."""
@@ -1075,23 +1064,23 @@ def meshgrid(*tensors: _Tensor | _Sequence[_Tensor], indexing: _Literal["ij", "x
 def min(input: _Tensor) -> _Tensor:
     r"""The smallest element. See `max`."""
 @_overload
-def min(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+def min(input: _Tensor, dim: _int, keepdim: _bool = False) -> _return_types.min:
     r"""The smallest element. See `max`."""
 @_overload
 def min(input: _Tensor, other: _Tensor) -> _Tensor:
     r"""The smallest element. See `max`."""
 @_overload
-def min(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+def min(input: _Tensor, axis: _int, keepdims: _bool = False) -> _return_types.min:
     r"""The smallest element. See `max`."""
 def minimum(input: _Tensor, other: _Tensor | _int | _float | _complex) -> _Tensor:
     r"""The smaller of two tensors' elements; NaN if either is."""
 def mm(input: _Tensor, mat2: _Tensor) -> _Tensor:
     r"""The product of two matrices."""
 @_overload
-def mode(input: _Tensor, dim: _int = -1, keepdim: _bool = False) -> _ValuesIndices:
+def mode(input: _Tensor, dim: _int = -1, keepdim: _bool = False) -> _return_types.mode:
     r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
 @_overload
-def mode(input: _Tensor, axis: _int = -1, keepdims: _bool = False) -> _ValuesIndices:
+def mode(input: _Tensor, axis: _int = -1, keepdims: _bool = False) -> _return_types.mode:
     r"""The most frequent element along a dimension, the smallest of several, and the last place where it stands."""
 def moveaxis(input: _Tensor, source: _Tensor, destination: _int | _Sequence[_int]) -> _Tensor:
     r"""Dimensions moved to other places, the rest in their order."""
@@ -1121,10 +1110,10 @@ def nanmean(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims
 def nanmedian(input: _Tensor) -> _Tensor:
     r"""The median of what is not NaN. See `median`."""
 @_overload
-def nanmedian(input: _Tensor, dim: _int, keepdim: _bool = False) -> _ValuesIndices:
+def nanmedian(input: _Tensor, dim: _int, keepdim: _bool = False) -> _return_types.nanmedian:
     r"""The median of what is not NaN. See `median`."""
 @_overload
-def nanmedian(input: _Tensor, axis: _int, keepdims: _bool = False) -> _ValuesIndices:
+def nanmedian(input: _Tensor, axis: _int, keepdims: _bool = False) -> _return_types.nanmedian:
     r"""The median of what is not NaN. See `median`."""
 @_overload
 def nanquantile(input: _Tensor, q: _Any, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
@@ -1252,7 +1241,7 @@ def prod(input: _Tensor, axis: _int | None = None, keepdims: _bool = False, *, d
     r"""The product over one dimension, or over all. See `sum` for the parameters."""
 def put(input: _Tensor, index: _Tensor, source: _Tensor, accumulate: _bool = False) -> _Tensor:
     r"""A copy of `input` with elements written where indices into all its elements, row by row, point to."""
-def qr(input: _Tensor, some: _bool = True) -> _QR:
+def qr(input: _Tensor, some: _bool = True) -> _return_types.qr:
     r"""The QR decomposition; with ``some=False`` Q is square. See `linalg.qr`."""
 @_overload
 def quantile(input: _Tensor, q: _float | _Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> _Tensor:
@@ -1409,8 +1398,8 @@ def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, dim: 
 @_overload
 def slice_scatter(input: _Tensor, src: _Tensor | _int | _float | _complex, axis: _int = 0, start: _Tensor | _int | _float | _complex | None = None, end: _Tensor | _int | _float | _complex | None = None, step: _int = 1) -> _Tensor:
     r"""A copy with `src` at a slice of a dimension."""
-def slogdet(input: _Tensor) -> _SignAndLogarithm:
-    r"""The signs of determinants, and the logarithms of their absolute values."""
+def slogdet(input: _Tensor) -> _return_types.slogdet:
+    r"""The signs of determinants, and the logarithms of their absolute values. See `linalg.slogdet`."""
 @_overload
 def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
@@ -1418,10 +1407,10 @@ def softmax(input: _Tensor, dim: _int, *, dtype: _dtype | None = None) -> _Tenso
 def softmax(input: _Tensor, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
     r"""``exp(x) / sum(exp(x))`` along a dimension."""
 @_overload
-def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, stable: _bool = True) -> _return_types.sort:
     r"""The elements of a dimension in order, and where they stood."""
 @_overload
-def sort(input: _Tensor, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _ValuesIndices:
+def sort(input: _Tensor, axis: _int = -1, descending: _bool = False, stable: _bool = True) -> _return_types.sort:
     r"""The elements of a dimension in order, and where they stood."""
 @_overload
 def split(input: _Tensor, split_size_or_sections: _Any, dim: _int = 0) -> tuple[_Tensor, ...]:
@@ -1481,7 +1470,7 @@ def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _boo
 @_overload
 def sum(input: _Tensor, axis: _int | _Sequence[_int] | None = None, keepdims: _bool = False, *, dtype: _dtype | None = None) -> _Tensor:
     r"""The sum over dimensions."""
-def svd(input: _Tensor, some: _bool = True, compute_uv: _bool = True) -> _SVD:
+def svd(input: _Tensor, some: _bool = True, compute_uv: _bool = True) -> _return_types.svd:
     r"""The singular value decomposition ``U diag(S) V'``. See `linalg.svd`."""
 def svd_lowrank(A: _Tensor, q: _int = 6, niter: _int = 2, M: _Tensor | None = None) -> _LowRank:
     r"""An approximation of the first singular values and vectors of matrices, or of ``A - M``."""
@@ -1526,10 +1515,10 @@ def tile(input: _Tensor, *dims: _int | _Sequence[_int]) -> _Tensor:
 def tile(input: _Tensor, dims: _int | _Sequence[_int]) -> _Tensor:
     r"""As `repeat`; missing repeats count as 1."""
 @_overload
-def topk(input: _Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+def topk(input: _Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _return_types.topk:
     r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
 @_overload
-def topk(input: _Tensor, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _ValuesIndices:
+def topk(input: _Tensor, k: _int, axis: _int = -1, largest: _bool = True, sorted: _bool = True) -> _return_types.topk:
     r"""The `k` largest (or smallest) elements of a dimension in order, and where they stood."""
 def trace(input: _Tensor) -> _Tensor:
     r"""The sum of the diagonal of a matrix."""
@@ -1549,7 +1538,7 @@ def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex 
 @_overload
 def trapz(y: _Tensor, x: _Tensor | None = None, *, dx: _int | _float | _complex | None = None, axis: _int = -1) -> _Tensor:
     r"""The integral of samples along a dimension, by trapezoids."""
-def triangular_solve(input: _Tensor, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _TriangularSolution:
+def triangular_solve(input: _Tensor, A: _Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> _return_types.triangular_solve:
     r"""The solution of ``A X = input`` for triangular matrices, and a copy of these. See `linalg.solve_triangular`."""
 def tril(input: _Tensor, diagonal: _int = 0) -> _Tensor:
     r"""The lower triangle of the last two dimensions."""

@@ -13,6 +13,7 @@ from fastgrad.functions.public import public
 from fastgrad.native.contracts.element_types import DISCRETE
 from fastgrad.native.host.tables import BY_NAME
 from fastgrad.ops.call import invoke
+from fastgrad.ops.registry import Op
 
 
 def _whole(name: str) -> Callable[[Any], Any]:
@@ -29,12 +30,10 @@ def _whole(name: str) -> Callable[[Any], Any]:
         return invoke(op, (input,)) if input.dtype.is_floating_point else input.clone()
 
     function.__name__ = function.__qualname__ = name
-    return function
+    return planned(function)
 
 
-def _whole_inplace(name: str) -> Callable[[Any], Any]:
-    op = BY_NAME[name]
-
+def _whole_inplace(name: str, op: Op) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         if need_tensor(f"{name}_", self).dtype.code in DISCRETE and self.dtype is not dtypes.bool_:
             return self
@@ -49,13 +48,9 @@ floor = public()(_whole("floor"))
 ceil = public()(_whole("ceil"))
 trunc = fix = public("fix")(_whole("trunc"))
 _round = _whole("round")
-public(package=False)(_whole_inplace("floor"))
-public(package=False)(_whole_inplace("ceil"))
-for _name in ("trunc", "fix"):
-    _truncated = _whole_inplace("trunc")
-    _truncated.__name__ = f"{_name}_"
-    public(package=False)(_truncated)
-_round_inplace = _whole_inplace("round")
+for _name, _op in (("floor", "floor"), ("ceil", "ceil"), ("trunc", "trunc"), ("fix", "trunc")):
+    public(package=False)(_whole_inplace(_name, BY_NAME[_op]))
+_round_inplace = _whole_inplace("round", BY_NAME["round"])
 
 
 @public()
@@ -96,6 +91,7 @@ def round_(self: Any, *, decimals: int = 0) -> Any:
 
 
 @public()
+@planned
 def sign(input: Any) -> Any:
     """-1, 0 or 1, as a number is negative, zero or positive; of a mask the mask.
 
@@ -129,6 +125,7 @@ def sign_(self: Any) -> Any:
 
 
 @public()
+@planned
 def square(input: Any) -> Any:
     """The square, ``input ** 2``; of a mask one of int64, as that power is.
 

@@ -93,6 +93,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     def _is_view(self) -> _bool: ...
     _make_subclass: _Any
     _post_accumulate_grad_hooks: _Any
+    _printed_plainly: _Any
     def _repr_html_(self) -> _str | None:
         r"""What notebooks show; None, for the text, if a subclass of a program has its own."""
     def _scalar(self) -> _Tensor: ...
@@ -524,7 +525,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
         r"""Set the elements whose indices are all equal to a number, in place."""
     def fix(self) -> _Tensor: ...
     def fix_(self) -> _Tensor:
-        r"""In-place form of `trunc`."""
+        r"""In-place form of `fix`."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> _Tensor:
         r"""The dimensions from `start_dim` to `end_dim` as one."""
     @_overload

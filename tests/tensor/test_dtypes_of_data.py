@@ -248,7 +248,9 @@ def test_what_is_no_tensor(module: ModuleType, name: str):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "complex64", "complex128", "int32", "bool"])
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "bfloat16", "complex64", "complex128", "int32", "bool"]
+)
 @pytest.mark.parametrize("form", ["to_real", "to_complex"])
 def test_dtypes_of_parts(name: str, form: str) -> None:
     torch = pytest.importorskip("torch")
