@@ -187,7 +187,8 @@ class Facts(Methods):
         kind = type(self)
         plain = "_printed_plainly" in vars(kind)
         text = format_tensor(
-            values, prefix="tensor(" if plain else f"{kind.__name__}(", dtype_name=self.dtype.name, device=str(self.device),
+            values, prefix="tensor(" if plain else f"{kind.__name__}(",
+            dtype_name=self.dtype.name, device=str(self.device),
             requires_grad=self.requires_grad and name is None, grad_fn_name=name,
             default_dtype=dtypes.get_default_dtype().name,
         )  # fmt: skip

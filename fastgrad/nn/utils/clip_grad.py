@@ -53,7 +53,8 @@ def get_total_norm(
     Returns
     -------
     Tensor
-        0-dim, of the widest dtype among the tensors, or its parts, on the device of the first, without history; summed up in float64.
+        0-dim, of the widest dtype among the tensors, or its parts, on the device of the first, without history; summed
+        up in float64.
 
     Raises
     ------
