@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from fastgrad import dtypes
-from fastgrad.functions import elementwise
 from fastgrad.functions.arguments import as_float, as_index, need_optional, need_tensor
 from fastgrad.functions.autocasting import full_precision
 from fastgrad.functions.creation import arange
@@ -16,6 +15,7 @@ from fastgrad.functions.index import gather, index_select, where
 from fastgrad.functions.likeness import ones_like, zeros_like
 from fastgrad.functions.plans import planned
 from fastgrad.functions.scattering import scatter_add
+from fastgrad.functions.special import square
 from fastgrad.nn.functional.activations import logsigmoid, relu
 from fastgrad.nn.functional.distance import pairwise_distance
 from fastgrad.nn.functional.pair_losses import reduced, same_sizes
@@ -372,8 +372,7 @@ def gaussian_nll_loss(
     if bool((var.detach() < 0).any()):
         raise ValueError(f"{name}(): var has negative entry/entries")
     passed = var + (clamp(var.detach(), eps) - var.detach())
-    square = elementwise.square(input - target)
-    each = 0.5 * (passed.log() + square / passed)
+    each = 0.5 * (passed.log() + square(input - target) / passed)
     return reduced(each + 0.5 * math.log(2 * math.pi) if full else each, kind)
 
 
