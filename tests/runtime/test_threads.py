@@ -17,7 +17,7 @@ import pytest
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
-from fastgrad.native.build.loader import runtime_get, runtime_set
+from fastgrad.native.build.loader import rt, runtime_get, runtime_set
 from fastgrad.native.host import threads
 from tests.threads import TASKS, in_threads, n_tasks, tasks
 
@@ -393,3 +393,24 @@ def test_indices_that_another_thread_changes(read):
     finally:
         done.set()
         thread.join()
+
+
+def test_a_look_at_the_graph_does_not_take_over_the_modes_of_another_thread() -> None:
+    x = fg.ones(2, requires_grad=True)
+    y = x * x
+    inside, done = threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        with fg.no_grad():
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    inside.wait()
+    # The first call of this thread since the other one switched its modes.
+    found = rt.leads_elsewhere((y,), (x,))
+    recording = fg.is_grad_enabled()
+    done.set()
+    thread.join()
+    assert (found, recording) == (0, True)

@@ -30,7 +30,7 @@ from fastgrad.native.base.intrinsics import (
     tensor,
     words,
 )
-from fastgrad.native.base.modes import is_watched
+from fastgrad.native.base.modes import enter, is_watched
 from fastgrad.native.base.pyapi import (
     ellipsis,
     list_type,
@@ -155,6 +155,7 @@ def leads_elsewhere(outputs, inputs):
 
     A task finds the nodes, as for a pass, and ends before anything runs.
     """
+    enter()
     mode = runtime().mode
     handle = task_new(FILTERED)
     if handle == NESTED_TOO_DEEP:
