@@ -414,3 +414,41 @@ def test_a_look_at_the_graph_does_not_take_over_the_modes_of_another_thread() ->
     done.set()
     thread.join()
     assert (found, recording) == (0, True)
+
+
+def test_what_a_function_saves_does_not_go_to_the_hooks_of_another_thread() -> None:
+    inside, done, packed = threading.Event(), threading.Event(), []
+
+    def elsewhere() -> None:
+        with fg.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+            inside.set()
+            done.wait()
+
+    thread = threading.Thread(target=elsewhere)
+
+    class Square(fg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):  # type: ignore[no-untyped-def]
+            ctx.save_for_backward(x)
+            y = x * x
+            if not thread.is_alive():
+                thread.start()
+            inside.wait()
+            return y
+
+        @staticmethod
+        def backward(ctx, grad):  # type: ignore[no-untyped-def]
+            (x,) = ctx.saved_tensors
+            return 2 * x * grad
+
+    x = fg.full((2,), 3.0, requires_grad=True)
+    try:
+        y = Square.apply(x)
+        recording = fg.is_grad_enabled()
+        y.sum().backward()
+    finally:
+        done.set()
+        thread.join()
+    assert packed == []
+    assert recording
+    assert x.grad.tolist() == [6, 6]

@@ -221,6 +221,7 @@ def set_dirty_output(n, k, h):
 @native
 def function_finish(handle, args, result):
     """Complete the node of a call whose `forward` returned `result`; what the call returns, zero or a failure."""
+    enter()  # `forward` may have let other threads in
     n = node(handle)
     o = n.pyobj
     x = node_object(o)
@@ -331,6 +332,7 @@ def forget_to_save(o):
 @native
 def save_all(handle):
     """Save what `save_for_backward` was given, if anything; a failure or 1."""
+    enter()
     o = node(handle).pyobj
     given = node_object(o).to_save
     node_object(o).to_save = 0
@@ -428,6 +430,7 @@ def unpack_saved(n, k):
 @native
 def saved_place(n, k):
     """What place `k` of a node holds; None if nothing, a negative status if it was freed or changed."""
+    enter()
     status = check_readable(n, k)
     return status if failed(status) else unpack_saved(n, k)
 
@@ -442,6 +445,7 @@ def pack_now(n, k):
 @native
 def saved_tensors(n):
     """What the node of a custom function saved, as a tuple, a negative status, or zero with an exception set."""
+    enter()
     record = node(n)
     if record.flags & SAVED_FREED:
         return FREED_GRAPH

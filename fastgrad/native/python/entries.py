@@ -316,6 +316,7 @@ def wrapped_number(kind, real, integer, device):
 @native
 def wrapped_handle(kind, real, integer):
     """The handle of such a number of the host's, with one reference for the caller."""
+    enter()
     return lasting_number(kind, real, integer)
 
 

@@ -148,6 +148,7 @@ def node_variable(n):
 @native
 def attach_input(n, k, h):
     """An alias of what stands for input `k` of a node, with the history of that input."""
+    enter()
     a = alias(h)
     edges = words(node(n).edges)
     if not failed(a) and 0 <= k < node(n).n_in and edges[2 * k] != 0:
@@ -158,6 +159,7 @@ def attach_input(n, k, h):
 @native
 def check_saved(n):
     """Fail if a derivative may not use what a node saved; see `versions.check_saved`."""
+    enter()
     return versions.check_saved(n)
 
 
@@ -186,6 +188,7 @@ def keep_gradient(n, k, g):
 @native
 def attach_output(n, k, h):
     """See `tensors.alias_of_output`."""
+    enter()
     return tensors.alias_of_output(h, n, k)
 
 

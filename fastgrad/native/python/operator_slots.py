@@ -10,6 +10,7 @@ from __future__ import annotations
 from fastgrad.native.base.callbacks import call_python
 from fastgrad.native.base.failures import failed
 from fastgrad.native.base.intrinsics import native, native_once, runtime
+from fastgrad.native.base.modes import get_mode
 from fastgrad.native.base.pyapi import (
     float_type,
     int_type,
@@ -53,7 +54,7 @@ def operator_with_number(a, b, k):
     handle = left if left != 0 else operand_handle(b)
     other = b if left != 0 else a
     # What a number is divided by is inverted, which in autocast is a function that chooses its dtype.
-    if handle == 0 or (left == 0 and runtime().mode & GPU_AUTOCAST):
+    if handle == 0 or (left == 0 and get_mode() & GPU_AUTOCAST):
         return operator_in_python(a, b, k)
     is_real = type_of(other) == float_type()
     if not is_real and type_of(other) != int_type():

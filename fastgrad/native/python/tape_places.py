@@ -108,6 +108,7 @@ def take_memory(h, source):
 @native
 def tape_input(o, where):
     """The object of such a tensor behind a boundary of the graph: it requires gradients, and a pass ends there."""
+    enter()
     h = tape_tensor(o, where)
     if failed(h):
         return h
