@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fastgrad.dtypes import bool_
 from fastgrad.functions.arguments import need_sizes, need_tensor
 from fastgrad.functions.creation import empty
 from fastgrad.functions.elementwise import fill_value as as_value
@@ -30,6 +31,25 @@ def _written_back(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def _run_through(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a function that adds up or multiplies, where its results are of the tensor's dtype."""
+    write = _written_back(function)
+    name = write.__name__
+
+    def method(self: Any, *operands: Any, dtype: Any = None, **named: Any) -> Any:
+        own = need_tensor(name, self).dtype
+        if dtype is not None and dtype is not own:
+            raise RuntimeError(
+                f"{name}(): Bad in-place call: input tensor dtype {own} and output tensor dtype {dtype} should match"
+            )
+        if own is bool_:
+            raise NotImplementedError(f"{name}(): not implemented for 'Bool'; use {function.__name__}()")
+        return write(self, *operands, **named)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, write.__qualname__, write.__doc__
+    return method
+
+
 def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     """The method that lets its tensor have the sizes and strides of a view of it."""
     name = f"{function.__name__}_"
@@ -46,7 +66,9 @@ def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-for _function in (cumsum, cumprod, tril, triu, renorm):
+for _running in (cumsum, cumprod):
+    public(package=False)(_run_through(getattr(_running, "__wrapped__", _running)))
+for _function in (tril, triu, renorm):
     public(package=False)(_written_back(getattr(_function, "__wrapped__", _function)))
 for _view in (t, squeeze, unsqueeze, as_strided):
     public(package=False)(_laid_out(getattr(_view, "__wrapped__", _view)))

@@ -408,7 +408,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def cumprod(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running products along a dimension."""
-    def cumprod_(self, *operands: _Any, **named: _Any) -> _Tensor:
+    def cumprod_(self, *operands: _Any, dtype: _dtype | None = None, **named: _Any) -> _Tensor:
         r"""In-place form of `cumprod`."""
     @_overload
     def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> _Tensor:
@@ -416,7 +416,7 @@ class Tensor(TensorBase):  # type: ignore[misc]
     @_overload
     def cumsum(self, axis: _int, *, dtype: _dtype | None = None) -> _Tensor:
         r"""Running sums along a dimension."""
-    def cumsum_(self, *operands: _Any, **named: _Any) -> _Tensor:
+    def cumsum_(self, *operands: _Any, dtype: _dtype | None = None, **named: _Any) -> _Tensor:
         r"""In-place form of `cumsum`."""
     data: _Tensor
     def data_ptr(self) -> _int:

@@ -140,3 +140,14 @@ def test_masks_have_signs_and_squares(name: str) -> None:
     torch = pytest.importorskip("torch")
     found = [getattr(lib.tensor([True, False]), name)() for lib in (fg, torch)]
     assert repr(found[0]) == repr(found[1])
+
+
+@pytest.mark.parametrize("name", ["cumsum_", "cumprod_"])
+def test_running_results_are_of_the_dtype_of_their_tensor(lib, name: str) -> None:
+    x = lib.tensor([1, 2, 3], dtype=lib.int8)
+    assert getattr(x, name)(0, dtype=lib.int8) is x
+    assert x.tolist() == ([1, 3, 6] if name == "cumsum_" else [1, 2, 6])
+    with pytest.raises(RuntimeError, match="Bad in-place call"):
+        getattr(x, name)(0, dtype=lib.float32)
+    with pytest.raises(NotImplementedError, match="Bool"):
+        getattr(x > 2, name)(0)

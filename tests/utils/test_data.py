@@ -62,6 +62,11 @@ def test_batches_are_those_of_pytorch(name: str):
     ("batch", "kind", "message"),
     [
         ([[1, 2], [3]], RuntimeError, "each element in list of batch should be of equal size"),
+        (
+            [np.zeros(2), np.zeros(3)],
+            RuntimeError,
+            r"equal size, but got \[2\] at entry 0 and \[3\] at entry 1",
+        ),
         ([object()], TypeError, r"found <class 'object'>"),
         ([None, None], TypeError, r"found <class 'NoneType'>"),
         ([np.array("a")], TypeError, "found <U1"),

@@ -52,6 +52,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind not in "biuf":
             raise TypeError(_refused(first.dtype))
+        sizes = [np.shape(sample) for sample in batch]
+        for k, size in enumerate(sizes):
+            if size != sizes[0]:
+                raise RuntimeError(
+                    f"default_collate(): expected each array to be equal size, but got {list(sizes[0])} at entry 0 and "
+                    f"{list(size)} at entry {k}"
+                )
         return creation.tensor(np.stack(batch))
     if isinstance(first, float):
         return creation.tensor(list(batch), dtype=dtypes.float64)
