@@ -268,7 +268,8 @@ def sinh_(self: _Tensor) -> _Tensor:
 from fastgrad import special as special
 def sqrt_(self: _Tensor) -> _Tensor:
     r"""In-place form of `sqrt`."""
-from fastgrad.functions.special import square_ as square_
+def square_(self: _Tensor) -> _Tensor:
+    r"""In-place form of `square`."""
 strided: _layout
 from fastgrad import summaries as summaries
 from fastgrad.summaries.recording import summary as summary

@@ -20,8 +20,7 @@ from typing import Any
 from fastgrad.autograd import tangents as tangents_
 from fastgrad.autograd.aliases import noted
 from fastgrad.autograd.modes import enable_grad, is_grad_enabled
-from fastgrad.func import batched
-from fastgrad.func.batched import differentiated, plain, pull
+from fastgrad.func.batched import changeable, differentiated, plain, pull
 from fastgrad.func.trees import form_text, leaves_of, mapped, rebuilt, same_form
 from fastgrad.functions.likeness import ones_like, zeros_like
 from fastgrad.native.build.loader import TensorBase, rt
@@ -78,7 +77,7 @@ class Run:
     kwargs : dict, optional
     inputs_made : callable, optional
         Called with the aliases before the function is.
-    changeable : bool
+    may_change : bool
         Whether the function may change arguments in place that have no history.
 
     Attributes
@@ -103,7 +102,7 @@ class Run:
         has_aux: bool,
         kwargs: dict[str, Any] | None = None,
         inputs_made: Callable[[list[Any]], None] | None = None,
-        changeable: bool = False,
+        may_change: bool = False,
     ) -> None:
         chosen = range(len(args)) if places is None else places
         self.given = tuple(args[k] for k in chosen)
@@ -114,7 +113,7 @@ class Run:
             self.inputs = [differentiated(t if records else t.detach()) for t in leaves]
             if inputs_made is not None:
                 inputs_made(self.inputs)
-            seen = list(map(batched.changeable, self.inputs)) if changeable else self.inputs
+            seen = list(map(changeable, self.inputs)) if may_change else self.inputs
             histories = [plain(t).grad_fn for t in self.inputs]
             aliases = dict(zip(chosen, rebuilt(self.given, seen), strict=True))
             returned = func(*(aliases.get(k, arg) for k, arg in enumerate(args)), **(kwargs or {}))
@@ -390,7 +389,7 @@ def jvp(
     tangents_.enter(level)
     try:
         run = Run(
-            "jvp", func, primals, None, has_aux, changeable=True,
+            "jvp", func, primals, None, has_aux, may_change=True,
             inputs_made=lambda inputs: level.add_all(inputs, given),
         )  # fmt: skip
         run.need_outputs(name)

@@ -34,7 +34,7 @@ def _real_run(
     """A function called on aliases of real inputs, with real outputs; `called` is how messages call that."""
     places = chosen_places(name, argnums, args)
     _need_real(name, "inputs", leaves_of(tuple(args[k] for k in places)))
-    run = Run(name, func, args, places, has_aux, kwargs, changeable=name == "jacfwd")
+    run = Run(name, func, args, places, has_aux, kwargs, may_change=name == "jacfwd")
     run.need_outputs(called)
     _need_real(name, "outputs", run.outputs)
     return run

@@ -150,12 +150,6 @@ def square(input: Any) -> Any:
     return invoke(BY_NAME["square"], (input,))
 
 
-@public(package=False)
-def square_(self: Any) -> Any:
-    """In-place form of `square`."""
-    return elementwise.inplace(BY_NAME["square"], self)
-
-
 @public()
 @planned
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:

@@ -286,7 +286,7 @@ def _(g, x, number, y):
     )
 
 
-@elementwise("square", node="PowBackward0", public=True, inplace=False, over_complex=True)
+@elementwise("square", node="PowBackward0", public=True, over_complex=True)
 def square(x):
     return x * x
 

@@ -52,14 +52,16 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind not in "biuf":
             raise TypeError(_refused(first.dtype))
-        sizes = [np.shape(sample) for sample in batch]
-        for k, size in enumerate(sizes):
-            if size != sizes[0]:
-                raise RuntimeError(
-                    f"default_collate(): expected each array to be equal size, but got {list(sizes[0])} at entry 0 and "
-                    f"{list(size)} at entry {k}"
-                )
-        return creation.tensor(np.stack(batch))
+        try:
+            joined = np.stack(batch)
+        except ValueError:  # which does not say where
+            sizes = [list(np.shape(sample)) for sample in batch]
+            k = next(k for k, size in enumerate(sizes) if size != sizes[0])
+            raise RuntimeError(
+                f"default_collate(): expected each array to be equal size, but got {sizes[0]} at entry 0 and "
+                f"{sizes[k]} at entry {k}"
+            ) from None
+        return creation.tensor(joined)
     if isinstance(first, float):
         return creation.tensor(list(batch), dtype=dtypes.float64)
     if isinstance(first, int):
