@@ -1,14 +1,21 @@
-"""What compiling kernels of the CUDA device gives, kernel by kernel, in several processes."""
+"""What compiling kernels of the CUDA device gives, kernel by kernel."""
 
 from __future__ import annotations
 
 import functools
-import gc
-import multiprocessing
-import os
 import re
-from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
+
+from fastgrad.kernels.cuda import compile as compilation
+
+LACKING = "numba-cuda is not installed, which compiles kernels for CUDA"
+
+
+def needs_compiler(test: Any) -> Any:
+    """A test that compiles kernels for GPUs."""
+    return pytest.mark.assembler(pytest.mark.skipif(not compilation.toolchain(), reason=LACKING)(test))
 
 
 class Facts(NamedTuple):
@@ -19,56 +26,32 @@ class Facts(NamedTuple):
     spilled: int
     doubles: bool
     divisions: int
-    nbytes: int
     threads: int
     external: int
 
 
 @functools.cache
-def _rows():
+def _rows() -> dict[str, Any]:
     import fastgrad  # noqa: F401 - fills the table
     from fastgrad.ops.kernel_table import KERNELS
 
     return {kernel.name: kernel for kernel in KERNELS}
 
 
-def facts(cell: tuple[str, int, int, tuple[str, ...]]) -> list[Facts] | str:
-    """Facts of a kernel, one for each architecture; or what went wrong."""
-    from fastgrad.kernels.cuda.assemble import assembled
+def assembled(name: str, dtype: int, form: int, architecture: str) -> Any:
+    """A kernel of the table, compiled; one after the other for several architectures, it is typed once."""
+    from fastgrad.kernels.cuda import assemble
 
-    name, dtype, form, architectures = cell
-    found = []
-    try:
-        for architecture in architectures:
-            made = assembled(_rows()[name], dtype, form, architecture)
-            [registers] = re.findall(r"Used (\d+) registers", made.report)
-            of_functions = re.findall(
-                r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.report
-            )
-            stack, stores, loads = (sum(map(int, column)) for column in zip(*of_functions, strict=True))
-            spilled, doubles = stores + loads, ".f64" in made.ptx
-            divisions = len(re.findall(r"\b(?:div|rem)\.[su]64", made.ptx))
-            of_code = (len(made.code), made.launch.threads, made.ptx.count(".extern .func"))
-            found.append(Facts(int(registers), stack, spilled, doubles, divisions, *of_code))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return found
+    return assemble.assembled(_rows()[name], dtype, form, architecture)
 
 
-def _begin() -> None:
-    """Load what compiles; no collection looks at it again."""
-    import fastgrad.kernels.cuda.assemble  # noqa: F401
-
-    _rows()
-    gc.collect()
-    gc.freeze()
-
-
-def compiled(
-    cells: list[tuple[str, int, int, tuple[str, ...]]],
-) -> dict[tuple[str, int, int], list[Facts] | str]:
-    """Facts of many kernels."""
-    workers = min(os.cpu_count() or 1, 8)
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin) as pool:
-        results = pool.map(facts, cells, chunksize=max(1, min(8, len(cells) // workers)))
-        return {cell[:3]: result for cell, result in zip(cells, results, strict=True)}
+def facts(made: Any) -> Facts:
+    """Facts of a compiled kernel."""
+    [registers] = re.findall(r"Used (\d+) registers", made.report)
+    of_functions = re.findall(
+        r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.report
+    )
+    stack, stores, loads = (sum(map(int, column)) for column in zip(*of_functions, strict=True))
+    divisions = len(re.findall(r"\b(?:div|rem)\.[su]64", made.ptx))
+    doubles, external = ".f64" in made.ptx, made.ptx.count(".extern .func")
+    return Facts(int(registers), stack, stores + loads, doubles, divisions, made.launch.threads, external)

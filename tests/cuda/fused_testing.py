@@ -60,7 +60,6 @@ def rows_of(function, *sizes):
 
 def assert_compiles(row, doubles):
     """A kernel compiles for all architectures, without spills, calls and divisions of 64 bits."""
-    pytest.importorskip("numba_cuda")
     from fastgrad.kernels.cuda.assemble import assembled
 
     for architecture in ("sm_80", "sm_90", "sm_100", "sm_120"):

@@ -6,28 +6,20 @@ import re
 from collections import Counter
 
 import pytest
-from cuda_compiling import facts
+from cuda_compiling import assembled, facts, needs_compiler
 
-from fastgrad.kernels.cuda import compile as compilation
 from fastgrad.kernels.cuda.optim import AT_ONCE, EACH
 from fastgrad.native.contracts.element_types import DTYPES, FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames.elementwise import FLAT
 from fastgrad.ops.kernel_table import KERNELS
 
-ROWS = {kernel.name: kernel for kernel in KERNELS}
 STEPS = [kernel.name for kernel in KERNELS if kernel.builder == "optim:step"]
 OTHERS = ("norm_part", "scale", "unscale", "clip")
 DEPTH = 8  # of the expressions that are compared
 
-needs_compiler = pytest.mark.skipif(
-    not compilation.toolchain(), reason="numba-cuda is not installed, which compiles kernels for CUDA"
-)
-
 
 def ptx_of(name: str, dtype: int = FLOAT32) -> str:
-    from fastgrad.kernels.cuda.assemble import assembled
-
-    text = assembled(ROWS[name], dtype, FLAT, "sm_90").ptx
+    text = assembled(name, dtype, FLAT, "sm_90").ptx
     return text[text.index(".visible .entry") :]
 
 
@@ -89,5 +81,5 @@ def test_groups_are_found_among_the_parameters():
 @needs_compiler
 @pytest.mark.parametrize("name", [*STEPS, *OTHERS])
 def test_nothing_is_spilled_in_float64(name):
-    [found] = facts((name, FLOAT64, FLAT, ("sm_90",)))
+    found = facts(assembled(name, FLOAT64, FLAT, "sm_90"))
     assert (found.stack, found.spilled, found.divisions, found.external) == (0, 0, 0, 0)

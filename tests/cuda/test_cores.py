@@ -6,19 +6,16 @@ import re
 
 import numpy as np
 import pytest
+from cuda_compiling import needs_compiler
 from cuda_halves import read, rounded
 from cuda_simulator import TARGET, run_block
 
-from fastgrad.kernels.cuda import compile as compilation
 from fastgrad.kernels.cuda.cores import await_copies, copy_ahead, get_matrices, get_transposed
 from fastgrad.kernels.cuda.device import WARP, barrier, exp2_flushed, thread
 from fastgrad.native.contracts.element_types import BFLOAT16, DTYPES, FLOAT16, FLOAT32, HALVES, INT32
 
 CODES = pytest.mark.parametrize("code", [FLOAT16, BFLOAT16, FLOAT32], ids=DTYPES.__getitem__)
 pytestmark = pytest.mark.cudasim
-needs_compiler = pytest.mark.skipif(
-    not compilation.toolchain(), reason="numba-cuda is not installed, which compiles kernels for CUDA"
-)
 ROWS, COLUMNS, DEEP = 16, 8, 8  # of a product, in words
 PITCH = 12  # words
 

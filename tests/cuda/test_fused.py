@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 import pytest
+from cuda_compiling import needs_compiler
 
 import fastgrad as fg
 import fastgrad.nn.functional as F
@@ -167,14 +168,15 @@ def rows():
         return {name: rows_of(*program)[0] for name, program in programs.items()}
 
 
+@needs_compiler
 @pytest.mark.parametrize("name", [*COMPILED, "dropout"])
 def test_fused_kernels_compile(rows, name):
     assert_compiles(rows[name], doubles=name == "of doubles")
 
 
+@needs_compiler
 def test_nothing_is_contracted_across_formulas(plain):
     """A product that another formula adds is rounded before."""
-    pytest.importorskip("numba_cuda")
     from fastgrad.kernels.cuda.assemble import assembled
 
     (row,) = rows_of(lambda x, y: x * y + x, (40,), (40,))

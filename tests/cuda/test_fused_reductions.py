@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 import pytest
+from cuda_compiling import needs_compiler
 
 import fastgrad as fg
 from tests.cuda import fake_driver
@@ -169,6 +170,7 @@ def rows():
 COMPILED = ["layer norm", "masks", "columns"]
 
 
+@needs_compiler
 @pytest.mark.parametrize("name", COMPILED)
 def test_fused_reductions_compile(rows, name):
     assert_compiles(rows[name], doubles=name == "masks")
