@@ -181,9 +181,11 @@ def need_future(hook: Any, index: int, value: Any) -> Future[Any]:
 
 def need_reduced(hook: Any, index: int, value: Any, buffer: Any) -> Any:
     """What a hook's future gave, if it can stand for the buffer."""
-    where = f"communication hook {hook_name(hook)}, bucket {index}: the future must hold"
     if isinstance(value, list) and len(value) == 1:  # what calls give
         value = value[0]
+    if value is buffer:  # as nearly always
+        return value
+    where = f"communication hook {hook_name(hook)}, bucket {index}: the future must hold"
     if not isinstance(value, type(buffer)):
         raise RuntimeError(f"{where} a Tensor, but it holds {type(value).__name__}")
     if value.numel() != buffer.numel() or value.dtype != buffer.dtype:

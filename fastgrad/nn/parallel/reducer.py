@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 from weakref import finalize, ref
 
@@ -310,19 +309,17 @@ class Reducer:
         given = GradBucket(
             index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters, bucket.sum
         )
-        with self.named(index):
+        try:
             value = self.hook(self.state, given)
+        except Exception as error:
+            self.name_hook(error, index)
+            raise
         bucket.future = need_future(self.hook, index, value)
 
-    @contextmanager
-    def named(self, index: int) -> Iterator[None]:
-        """Let exceptions say which communication hook raised them, for which bucket."""
-        try:
-            yield
-        except Exception as error:
-            if self.hook is not None:
-                error.add_note(f"in communication hook {hook_name(self.hook)}, bucket {index}")
-            raise
+    def name_hook(self, error: Exception, index: int) -> None:
+        """Let an exception say which communication hook raised it, for which bucket."""
+        if self.hook is not None:
+            error.add_note(f"in communication hook {hook_name(self.hook)}, bucket {index}")
 
     def finish(self) -> None:
         """Wait for all buckets, and write what came to the gradients."""
@@ -344,10 +341,13 @@ class Reducer:
             bucket.wait_for_average()
             return
         assert bucket.future is not None
-        with self.named(index):
+        try:
             value = bucket.future.wait()
+        except Exception as error:
+            self.name_hook(error, index)
+            raise
         reduced = need_reduced(self.hook, index, value, bucket.buffer)
-        if not _is(reduced, bucket.buffer):
+        if reduced is not bucket.buffer and not _is(reduced, bucket.buffer):
             bucket.buffer.copy_(reduced.detach().view(-1))
 
     def answer_pass(self) -> None:
