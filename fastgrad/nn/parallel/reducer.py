@@ -289,7 +289,7 @@ class Reducer:
         grad = parameter.grad
         if grad is None:
             view.zero_()
-        elif not self.as_views or not (grad is view or _is(grad, view)):
+        elif not self.as_views or not _is(grad, view):
             rt.copy(view, grad)
             if self.as_views:
                 parameter.grad = view
@@ -309,17 +309,17 @@ class Reducer:
         given = GradBucket(
             index, len(self.buckets), bucket.buffer, bucket.views, bucket.parameters, bucket.sum
         )
-        try:
-            value = self.hook(self.state, given)
-        except Exception as error:
-            self.name_hook(error, index)
-            raise
+        value = self.named(index, self.hook, self.state, given)
         bucket.future = need_future(self.hook, index, value)
 
-    def name_hook(self, error: Exception, index: int) -> None:
-        """Let an exception say which communication hook raised it, for which bucket."""
-        if self.hook is not None:
-            error.add_note(f"in communication hook {hook_name(self.hook)}, bucket {index}")
+    def named(self, index: int, call: Callable[..., Any], *given: Any) -> Any:
+        """What a call gives; exceptions say which communication hook raised them, for which bucket."""
+        try:
+            return call(*given)
+        except Exception as error:
+            if self.hook is not None:
+                error.add_note(f"in communication hook {hook_name(self.hook)}, bucket {index}")
+            raise
 
     def finish(self) -> None:
         """Wait for all buckets, and write what came to the gradients."""
@@ -341,13 +341,9 @@ class Reducer:
             bucket.wait_for_average()
             return
         assert bucket.future is not None
-        try:
-            value = bucket.future.wait()
-        except Exception as error:
-            self.name_hook(error, index)
-            raise
+        value = self.named(index, bucket.future.wait)
         reduced = need_reduced(self.hook, index, value, bucket.buffer)
-        if reduced is not bucket.buffer and not _is(reduced, bucket.buffer):
+        if not _is(reduced, bucket.buffer):
             bucket.buffer.copy_(reduced.detach().view(-1))
 
     def answer_pass(self) -> None:
@@ -381,7 +377,7 @@ class Reducer:
 
 def _is(a: Any, b: Any) -> bool:
     """Whether two tensors are the same memory in the same order."""
-    return bool(
+    return a is b or bool(
         a.data_ptr() == b.data_ptr() and a.numel() == b.numel() and a.dtype == b.dtype and a.is_contiguous()
     )
 
