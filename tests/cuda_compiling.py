@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any, NamedTuple
 
 import pytest
 
 from fastgrad.kernels.cuda import compile as compilation
+from fastgrad.ops.kernel_table import KERNELS
 
+ROWS = {kernel.name: kernel for kernel in KERNELS}
 LACKING = "numba-cuda is not installed, which compiles kernels for CUDA"
 
 
@@ -30,19 +31,11 @@ class Facts(NamedTuple):
     external: int
 
 
-@functools.cache
-def _rows() -> dict[str, Any]:
-    import fastgrad  # noqa: F401 - fills the table
-    from fastgrad.ops.kernel_table import KERNELS
-
-    return {kernel.name: kernel for kernel in KERNELS}
-
-
 def assembled(name: str, dtype: int, form: int, architecture: str) -> Any:
     """A kernel of the table, compiled; one after the other for several architectures, it is typed once."""
     from fastgrad.kernels.cuda import assemble
 
-    return assemble.assembled(_rows()[name], dtype, form, architecture)
+    return assemble.assembled(ROWS[name], dtype, form, architecture)
 
 
 def facts(made: Any) -> Facts:

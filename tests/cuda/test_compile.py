@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_compiling import Facts, assembled, facts, needs_compiler
+from cuda_compiling import ROWS, Facts, assembled, facts, needs_compiler
 
 import fastgrad
 from fastgrad import flags
@@ -36,16 +36,10 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE, STRIDED
 from fastgrad.native.contracts.limits import FIRST_GPU
 from fastgrad.ops.kernel_table import KERNELS
 
-ROWS = {kernel.name: kernel for kernel in KERNELS}
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 FORMS = {FLAT: "flat", STRIDED: "strided", INPLACE: "inplace"}
-
 Cell = tuple[str, int, int, tuple[str, ...]]
 """A kernel, a dtype, a form, and the architectures for which it is compiled."""
-ALONE = ("attention:build", "conv:build")
-"""Builders whose kernels have tests of their own."""
-PARTS = 60
-"""Of which none takes minutes."""
 
 IMPORT = re.compile(r"^\s*(import|from) numba(\.cuda| import cuda)", re.M)
 
@@ -98,26 +92,27 @@ OF_COMPLEX = (
     "conj_physical", "sum", "mean", "any", "prod", "cumsum", "carried_on", "index_put", "scatter_add", "nonzero",
     "constant", "copy_from_8",
 )  # fmt: skip
+LARGEST, QUICK = ("attention:build", "conv:build"), ("elementwise:build", "copies:build")  # builders
 STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", "copy_from_0", "lstm_state")
 
 
 def representatives() -> list[Cell]:
-    """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts; of halves one kernel
-    of each builder.
+    """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts.
 
-    Kernels that have code in common are neighbours, the quick ones last.
+    The largest kernels come first, each architecture by itself, so that no test takes minutes; others that have code
+    in common are neighbours.
     """
-    found, of_halves = [], dict[str, Cell]()
+    found = []
     for kernel in mine():
-        if kernel.builder in ALONE:
-            continue
         dtype = next(d for d in (FLOAT32, INT32, *kernel.dtypes) if d in kernel.dtypes)
         everywhere = kernel.builder != "elementwise:build" or kernel.name in FORMULAS
         found.append((kernel.name, dtype, FLAT, ARCHITECTURES if everywhere else ("sm_90",)))
-        if kernel.takes(BFLOAT16, FIRST_GPU) and kernel.builder != "elementwise:build":
-            of_halves.setdefault(kernel.builder, (kernel.name, BFLOAT16, FLAT, ("sm_90",)))
-    found += of_halves.values()
     found += [(name, FLOAT32, STRIDED, ARCHITECTURES) for name in STRIDES]
+    of_halves = [k for k in mine() if k.takes(BFLOAT16, FIRST_GPU) and k.builder != "elementwise:build"]
+    # Attention's registers are used up, and by another code where there are tensor cores.
+    found += [
+        (k.name, BFLOAT16, FLAT, ARCHITECTURES if "attention" in k.name else ("sm_90",)) for k in of_halves
+    ]
     found += [(name, dtype, FLAT, ARCHITECTURES) for name in OF_HALVES for dtype in HALVES]
     found += [("where", dtype, STRIDED, ("sm_90",)) for dtype in HALVES]
     found += [(name, dtype, INPLACE, ("sm_90",)) for name in ("add", "where") for dtype in (BOOL, FLOAT32)]
@@ -125,10 +120,15 @@ def representatives() -> list[Cell]:
     found += [(name, dtype, STRIDED, ("sm_90",)) for name in ("add", "copy_from_10") for dtype in COMPLEX]
     found += [(name, COMPLEX128, FLAT, ("sm_90",)) for name in ("fft", "ifft", "irfft")]
     found += [(name, UINT8, form, ARCHITECTURES) for name in OF_BYTES for form in (FLAT, STRIDED)]
-    quick = ("elementwise:build", "copies:build")
-    return sorted(
-        found, key=lambda cell: (ROWS[cell[0]].builder in quick, ROWS[cell[0]].builder, cell[0], cell[1])
-    )
+    large = [cell for cell in found if ROWS[cell[0]].builder in LARGEST]
+    apart = [(*cell[:3], (architecture,)) for cell in large for architecture in cell[3]]
+    return sorted({*found} - {*large} | {*apart}, key=_order)
+
+
+def _order(cell: Cell) -> Any:
+    name, *rest = cell
+    builder = ROWS[name].builder
+    return builder not in LARGEST, builder in QUICK, builder, name, *rest
 
 
 def everything(dtype: int) -> list[Cell]:
@@ -164,40 +164,18 @@ def wrong(cell: Cell, found: list[Facts]) -> list[str]:
     return problems
 
 
-def compiled(cell: Cell) -> dict[str, Any]:
-    """A kernel for its architectures; it fails if one of them is not as it should be."""
+def check(cell: Cell) -> None:
+    """Compile a kernel, which fails if something is not as it should be for one of the architectures."""
     name, dtype, form, architectures = cell
-    made = {architecture: assembled(name, dtype, form, architecture) for architecture in architectures}
-    problems = wrong(cell, [facts(one) for one in made.values()])
+    problems = wrong(cell, [facts(assembled(name, dtype, form, one)) for one in architectures])
     assert not problems, "\n".join(problems)
-    return made
 
 
-# The largest kernels, which take longest, have tests of their own, the first ones: nobody waits for them at the end.
-# The next architecture of a kernel needs little more time where the same process compiled it for the one before.
+# What takes longest comes first, so that nobody waits for it at the end.
 @needs_compiler
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(
-    ("name", "dtype"), [("attention_backward", BFLOAT16), ("attention", FLOAT16)], ids=["backward", "forward"]
-)
-def test_attention_of_halves(name, dtype, architecture):
-    # Its registers are used up, and by another code where there are tensor cores. Loops without them are part of it.
-    made = compiled((name, dtype, FLAT, (architecture,)))[architecture]
-    assert made.launch.threads == 128
-    kind = {FLOAT16: "f16", BFLOAT16: "bf16"}[dtype]
-    for word in (f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32", "ldmatrix.sync", "cp.async.cg"):
-        assert word in made.ptx
-
-
-@needs_compiler
-def test_attention_of_floats():
-    assert "mma.sync" not in compiled(("attention", FLOAT32, FLAT, ("sm_90",)))["sm_90"].ptx
-
-
-@needs_compiler
-@pytest.mark.parametrize(("computes", "dtype"), [("w", FLOAT32), ("v", FLOAT16), ("x", BFLOAT16)])
+@pytest.mark.parametrize(("computes", "dtype"), [("v", FLOAT16), ("x", BFLOAT16), ("w", FLOAT32)])
 def test_convolutions_are_multiplied_by_tensor_cores(computes, dtype):
-    made = compiled((f"convolution_{computes}", dtype, FLAT, ARCHITECTURES))["sm_80"]
+    made = assembled(f"convolution_{computes}", dtype, FLAT, "sm_80")
     kind = {FLOAT16: "m16n8k16.row.col.f32.f16", BFLOAT16: "m16n8k16.row.col.f32.bf16"}
     products = made.ptx.count(f"mma.sync.aligned.{kind.get(dtype, 'm16n8k8.row.col.f32.tf32')}")
     assert products == made.ptx.count("mma.sync") == 8 * (2 + 1)  # words 16 deep for many rows, 8 for few
@@ -208,11 +186,26 @@ def test_convolutions_are_multiplied_by_tensor_cores(computes, dtype):
 
 
 @needs_compiler
-@pytest.mark.parametrize("part", range(PARTS))
-def test_kernels_compile(part):
-    cells = representatives()
-    for cell in cells[part * len(cells) // PARTS : (part + 1) * len(cells) // PARTS]:
-        compiled(cell)
+@pytest.mark.parametrize("name", ["attention", "attention_backward"])
+def test_halves_are_multiplied_by_tensor_cores(name):
+    made = assembled(name, FLOAT16, FLAT, "sm_80")
+    for word in ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "ldmatrix.sync", "cp.async.cg"):
+        assert word in made.ptx
+    assert made.launch.threads == 128
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["attention", "attention_backward"])
+def test_without_tensor_cores_halves_are_multiplied_as_others(name):
+    assert "mma.sync" not in assembled(name, FLOAT16, FLAT, "sm_75").ptx
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "cell", representatives(), ids=lambda c: f"{c[0]}-{DTYPES[c[1]]}-{FORMS[c[2]]}-{'+'.join(c[3])}"
+)
+def test_a_kernel_compiles(cell):
+    check(cell)
 
 
 def conversions(name: str, dtype: int, architecture: str) -> tuple[str, set[str]]:
@@ -290,8 +283,13 @@ def test_a_reciprocal_that_is_a_little_wrong_divides_bytes_exactly(off):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", SUPPORTED_DTYPES, ids=DTYPES.__getitem__)
 def test_all_cells_compile(dtype):
+    problems = []
     for cell in everything(dtype):
-        compiled(cell)
+        try:
+            check(cell)
+        except Exception as error:
+            problems.append(f"{cell}: {type(error).__name__}: {error}")
+    assert not problems, "\n".join(problems)
 
 
 # --- what the runtime gets -------------------------------------------------------------------------------------

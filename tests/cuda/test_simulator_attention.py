@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ from cuda_halves import read, rounded
 from cuda_simulator import TARGET, words_of
 from cuda_simulator import run as run_simulated
 
-from fastgrad.kernels.cuda import attention_cores
-from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.native.contracts.element_types import (
     BFLOAT16,
     DTYPES,
@@ -180,13 +177,3 @@ def test_halves_without_tensor_cores(monkeypatch):
 def test_several_warps():
     check(BFLOAT16, Case(40, 70, 8, causal=1, threads=64))
     check(FLOAT32, Case(20, 70, 8, causal=1, threads=64))
-
-
-@pytest.mark.parametrize("name", ["attention", "attention_backward"])
-def test_only_where_there_are_tensor_cores_halves_are_multiplied_by_them(name, monkeypatch):
-    used = RuntimeError("by tensor cores")
-    monkeypatch.setattr(attention_cores, "passes", mock.Mock(side_effect=used))
-    with pytest.raises(RuntimeError, match="by tensor cores"):
-        body_of(ROWS[name], FLOAT16, FLAT, TARGET)
-    body_of(ROWS[name], FLOAT32, FLAT, TARGET)
-    body_of(ROWS[name], FLOAT16, FLAT, TARGET._replace(cores={}))
