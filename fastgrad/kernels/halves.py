@@ -8,7 +8,6 @@ without F16C, which the process may lack, so there integer operations do it, as 
 from __future__ import annotations
 
 import operator
-import platform
 from typing import Any
 
 from llvmlite import ir
@@ -80,7 +79,7 @@ class _Write(AbstractTemplate):  # type: ignore[misc]
 
 def _converts_float16() -> bool:
     """Whether the processor that code is compiled for converts float16."""
-    return processors.host().has("f16c") or platform.machine().lower() in ("aarch64", "arm64")
+    return processors.host().has("f16c") or processors.is_arm()
 
 
 @lower_builtin(operator.getitem, HalfPointer, types.Integer)  # type: ignore[untyped-decorator]

@@ -1,10 +1,11 @@
 """Powers of `vecmath`: ``2**(y log2|x|)`` by a logarithm with more digits than the result, and small powers.
 
 Note [Small powers]: exponents of 1, 2 and 3, then -1, -2, a half and its negative, are most of those that programs
-write. They are branches and no selection. Where the exponent is a number that stands in the kernel, as in the loops
-that `kernels.cpu.elementwise` makes for some of them and in fused kernels (`compiler.fusion.plans`), the compiler keeps
-one branch; a loop for other numbers has `any_pow_32` or `any_pow_64` alone. Where it differs by elements, a loop of
-vectors computes all, which few branches allow and many do not.
+write. Where the exponent is a number that stands in the kernel, as in the loops that `kernels.cpu.elementwise` makes
+for some of them and in fused kernels (`compiler.fusion.plans`), the compiler keeps what computes that one; a loop for
+other numbers has `any_pow_32` or `any_pow_64` alone. Where it differs by elements, a loop of vectors computes all and
+selects. So the small powers have one division and one root for all of them; and they are no branches, for which LLVM
+takes scalars to be cheaper where a vector is but four numbers, and is wrong by a factor of three.
 """
 
 from __future__ import annotations
@@ -181,14 +182,13 @@ def cube_64(x):
 
 
 @formula
-def inverse_square_32(x):
+def inverse_square_32(x, inverse):
     """``1 / x**2`` likewise; by the inverse, whose square is out of range only if the result is.
 
     What rounding loses is computed larger where it might be out of range.
     """
     large = absolute(x) > like(x, 1)
     scale = where(large, like(x, 2.0**60), like(x, 1))
-    inverse = like(x, 1) / x
     value = inverse * inverse
     lost = fma(-inverse, x, like(x, 1)) * inverse
     scaled = inverse * scale
@@ -198,9 +198,8 @@ def inverse_square_32(x):
 
 
 @formula
-def inverse_square_64(x):
+def inverse_square_64(x, inverse):
     """The same, but for results that are hardly in the range."""
-    inverse = 1.0 / x
     value = inverse * inverse
     lost = fma(-inverse, x, 1.0) * inverse
     exact = value + fma(inverse + inverse, lost, fma(inverse, inverse, -value))
@@ -208,9 +207,8 @@ def inverse_square_64(x):
 
 
 @formula
-def inverse_root(x):
-    """``pow(x, -0.5)`` with what rounding loses: a step of Newton's method from the inverse of the root."""
-    value = like(x, 1) / root(x)
+def inverse_root(x, value):
+    """``pow(x, -0.5)`` with what rounding loses: a step of Newton's method from `value`, the inverse of the root."""
     product = x * value
     missing = fma(-product, value, like(x, 1)) - fma(x, value, -product) * value
     exact = fma(like(x, 0.5) * value, missing, value)
@@ -223,13 +221,12 @@ def _power(any_power, cube, inverse_square):
     @formula
     def power(x, y):
         one, two, half = like(x, 1), like(x, 2), like(x, 0.5)
-        if (y == one) | (y == two) | (y == like(x, 3)):
-            value = where(y == one, x, where(y == two, x * x, cube(x)))
-        elif (y == -one) | (y == -two) | (y == half) | (y == -half):
-            inverse = where(y == -one, one / x, inverse_square(x))
-            value = where(y == half, root(x), where(y == -half, inverse_root(x), inverse))
-        else:
-            value = any_power(x, y)
+        by_root = root(x)
+        inverse = one / where(y == -half, by_root, x)
+        value = any_power(x, y)
+        value = where(y == one, x, where(y == two, x * x, where(y == like(x, 3), cube(x), value)))
+        value = where(y == -one, inverse, where(y == -two, inverse_square(x, inverse), value))
+        value = where(y == half, by_root, where(y == -half, inverse_root(x, inverse), value))
         return value
 
     return power

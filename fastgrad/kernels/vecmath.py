@@ -14,8 +14,8 @@ BOOL    bitwise_not
 all     maximum minimum where
 ======  =================================================================================================
 
-LLVM vectorises a loop that calls them, because formulas have no branches (but see Note [Small powers] in `powers`): a
-choice is an IR select of two values that are both computed. What it does not vectorise is `fmod` and so remainder and
+LLVM vectorises a loop that calls them, because formulas have no branches: a choice is an IR select of
+two values that are both computed. What it does not vectorise is `fmod` and so remainder and
 floor_div, which are libm's, and `INT.pow`; sin and cos call libm for large arguments, see Note [Rare calls] in
 `scalar_ir`.
 Special values are those of PyTorch. Denormal numbers are kept and NaN goes through. A zero integer divisor

@@ -3,7 +3,6 @@
 import importlib
 
 from fastgrad.kernels.compile import compile_kernel
-from fastgrad.native.build import processors
 from fastgrad.native.build.loader import runtime_set
 from fastgrad.native.contracts.element_types import FLOAT32
 from fastgrad.native.contracts.flags import GRAD_ENABLED
@@ -68,7 +67,6 @@ def _install() -> None:
     runtime_set("gemm_kernel", linalg.GEMM.id)
     runtime_set("gemv_kernel", linalg.GEMV.id)
     runtime_set("panels_kernel", linalg.in_panels.kernel.id)
-    runtime_set("panel_products", int(processors.wide_tiles()))
     runtime_set("zero_kernel", shape.ZERO_FILL.id)
     for k, kernel in random.RANDOM_KERNELS.items():
         runtime_set("random_kernels", kernel.id, k)

@@ -284,12 +284,12 @@ def dims(name: str, sizes, strides) -> dict:
     return {f"{name}__rank": len(sizes), f"{name}__sizes": list(sizes), f"{name}__strides": list(strides)}
 
 
-def reduced(name: str, dtype: int, kept, gone, x: np.ndarray, threads: int = 64) -> None:
+def reduced(name: str, dtype: int, kept, gone, x: np.ndarray, threads: int = 64, ulps: float = 2) -> None:
     """Compare a reduction; `kept` and `gone` are pairs of sizes and strides, innermost dimension first."""
     results, count = int(np.prod(kept[0])), int(np.prod(gone[0]))
     out = np.zeros(results, DTYPES[ROWS[name].frame().element("out", dtype)])
     frame = dims("kept", *kept) | dims("gone", *gone) | {"count": count, "results": results}
-    agree(name, dtype, FLAT, {"out": out}, 2, threads, x=x, **frame)
+    agree(name, dtype, FLAT, {"out": out}, ulps, threads, x=x, **frame)
 
 
 LAYOUTS = {
@@ -323,7 +323,8 @@ def test_sums_of_special_numbers_and_long_ones():
         x[77] = value
         reduced("sum", FLOAT32, ([2], [100]), ([100], [1]), x)
     x = np.full(20000, 0.1, np.float32)
-    reduced("sum", FLOAT32, ([1], [0]), ([20000], [1]), x)
+    # Equal terms round alike in all blocks, which on the CPU are as many sums as its vectors have lanes.
+    reduced("sum", FLOAT32, ([1], [0]), ([20000], [1]), x, ulps=4)
 
 
 # --- rows ------------------------------------------------------------------------------------------------------

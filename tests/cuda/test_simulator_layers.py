@@ -207,14 +207,15 @@ def test_normalised_rows(case):
     x, v, w, b = uniform(size, 0), uniform(size, 1) - 0.2, uniform(groups * c, 2), uniform(groups * c, 3)
     empty, of_row = np.zeros(size, np.float32), np.zeros(rows, np.float32)
     statistics = inputs(mean=uniform(rows, 4), rstd=uniform(rows, 5))
+    # Both sides round a mean, by up to a unit and a half of it, and all deviations move by that.
     for weight, bias in ((w, b), (0, 0), (w, 0)):
         given = frame | inputs(x=x, weight=weight, bias=bias)
         outs = {"out": empty, "mean": of_row, "rstd": of_row}
-        agree("norm_rows", FLOAT32, FLAT, outs, 8, 64, 0.5, **given)
-        agree("rms_rows", FLOAT32, FLAT, {"out": empty, "rstd": of_row}, 8, 64, 0.5, **given)
+        agree("norm_rows", FLOAT32, FLAT, outs, 12, 64, 0.5, **given)
+        agree("rms_rows", FLOAT32, FLAT, {"out": empty, "rstd": of_row}, 12, 64, 0.5, **given)
         given = frame | inputs(x=x, grad=v, weight=weight) | statistics
-        agree("norm_rows_backward", FLOAT32, FLAT, {"out": empty}, 8, 64, 0.5, **given)
-        agree("rms_rows_backward", FLOAT32, FLAT, {"out": empty}, 8, 64, 0.5, **given)
+        agree("norm_rows_backward", FLOAT32, FLAT, {"out": empty}, 12, 64, 0.5, **given)
+        agree("rms_rows_backward", FLOAT32, FLAT, {"out": empty}, 12, 64, 0.5, **given)
     given = frame | inputs(x=x + 1, grad=uniform(size, 6)) | statistics
     for name in ("norm_rows_weight", "rms_rows_weight"):
         agree(name, FLOAT32, FLAT, {"out": np.zeros(groups * c, np.float32)}, 8, 64, **given)

@@ -19,7 +19,9 @@ def _close(ours, theirs):
     for a, b in zip(leaves_of(ours), leaves_of(theirs), strict=True):
         assert tuple(a.shape) == tuple(b.shape)
         assert str(a.dtype).split(".")[1] == str(b.dtype).split(".")[1]
-        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=2e-4, atol=2e-5)
+        a, b = a.detach().numpy(), b.detach().numpy()
+        # A small element may be a sum of large ones, whose order depends on the sizes.
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=max(2e-5, 4e-6 * np.abs(b).max(initial=0)))
 
 
 def _each(function, arguments, dims):

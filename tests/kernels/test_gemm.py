@@ -14,7 +14,6 @@ import fastgrad as fg
 from fastgrad.kernels.compile import compile_kernel
 from fastgrad.kernels.cpu.gemm import MIN_TRANSPOSED
 from fastgrad.kernels.cpu.micro import PANEL
-from fastgrad.native.build.processors import wide_tiles
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT, PANEL_COLUMNS, STRIP_ROWS
@@ -94,9 +93,6 @@ def test_where_paths_change(size, dtype, a_by_columns, b_by_columns):
 
 
 @pytest.mark.parametrize("layout", ["by_panels", "laid_out"])
-@pytest.mark.skipif(
-    not wide_tiles(), reason="no processor on which matrices are laid out in panels for products"
-)
 @pytest.mark.parametrize(
     "size",
     [

@@ -206,7 +206,7 @@ def call_kernel(address: int, shape: tuple[int, ...], arrays: list[np.ndarray]) 
 def test_other_processors(dtype: int, tile: Any, which: int, monkeypatch: pytest.MonkeyPatch):
     for module in (conv_direct, conv_taps, conv_weight):
         monkeypatch.setattr(module, "tile_shape", lambda dtype: tile)
-    monkeypatch.setattr(conv_depthwise, "lanes", lambda dtype: 0)
+    monkeypatch.setattr(conv_depthwise, "masked_lanes", lambda dtype: 0)
     function, options = conv.build(SimpleNamespace(options={"computes": "vxw"[which]}), dtype, FLAT)
     name = f"conv_test_{which}_{dtype}_{'_'.join(map(str, tile or ()))}"
     address = load_object(compile_unit(name, [Export(name, function)], options=options))(f"fastgrad_{name}")

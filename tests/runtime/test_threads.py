@@ -346,21 +346,36 @@ def test_a_child_draws_whatever_other_threads_drew_when_it_was_forked():
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.parametrize("by_columns", [False, True])
-def test_large_products_of_few_rows_do_not_depend_on_threads(by_columns: bool):
+PRODUCTS = {
+    "small": [(70, 33, 40), (33, 70, 500), (500, 70, 33), (5, 64, 2000), (300, 300, 5)],
+    "large": [(700, 700, 700), (1000, 37, 1001), (257, 1290, 630)],
+    "of few rows": [(2, 4100, 4200), (12, 2000, 4000), (15, 2203, 2857)],
+}
+
+
+@pytest.mark.parametrize("by_columns", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("sizes", PRODUCTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_products_do_not_depend_on_threads(dtype: str, sizes: str, by_columns: tuple[bool, bool]):
     rng = np.random.default_rng(0)
-    for rows, k, columns in ((2, 4100, 4200), (12, 2000, 4000), (15, 2203, 2857)):
-        a = fg.tensor(rng.standard_normal((rows, k)).astype(np.float32))
-        b = fg.tensor(rng.standard_normal((columns, k) if by_columns else (k, columns)).astype(np.float32))
-        before = fg.get_num_threads()
+
+    def matrix(rows: int, columns: int, turned: bool) -> fg.Tensor:
+        size = (columns, rows) if turned else (rows, columns)
+        values = rng.standard_normal(size) + (1j * rng.standard_normal(size) if "complex" in dtype else 0)
+        x = fg.tensor(values.astype(dtype))
+        return x.t() if turned else x
+
+    before = fg.get_num_threads()
+    for rows, k, columns in PRODUCTS[sizes]:
+        a, b = matrix(rows, k, by_columns[0]), matrix(k, columns, by_columns[1])
         try:
             found = set()
             for count in (1, 2, 5):
                 fg.set_num_threads(count)
-                found.add((a @ (b.t() if by_columns else b)).numpy().tobytes())
+                found.add((a @ b).numpy().tobytes())
         finally:
             fg.set_num_threads(before)
-        assert len(found) == 1
+        assert len(found) == 1, (rows, k, columns)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from fastgrad.kernels.cpu.conv_planes import LINE, images_of_block, never, round
 from fastgrad.kernels.cpu.micro import (
     counted,
     fused_multiply_add,
-    lanes,
     load_vector,
     masked,
+    masked_lanes,
     shuffle,
     splat,
 )
@@ -77,7 +77,7 @@ def _of_window(near: Any, far: Any, width: int, dtype: int) -> Any:
 
 def depthwise(dtype: int, transposed: int) -> Any:
     """``direct(f, source, target)``, which returns and does what that of `conv_direct.correlation` does."""
-    width, element = lanes(dtype), ELEMENTS[dtype]
+    width, element = masked_lanes(dtype), ELEMENTS[dtype]
     if not width:
         return never
     size, pointer, zero = np.dtype(element.name).itemsize, element.pointer, element.constant(0)
@@ -155,7 +155,7 @@ def _spread(window: int, width: int, dtype: int) -> Any:
 
 def depthwise_sums(dtype: int) -> Any:
     """``direct(f, x, w, y)``, which returns and does what that of `conv_weight.weight_correlation` does."""
-    width, element = lanes(dtype), ELEMENTS[dtype]
+    width, element = masked_lanes(dtype), ELEMENTS[dtype]
     if not width:
         return never
     size, pointer, zero = np.dtype(element.name).itemsize, element.pointer, element.constant(0)

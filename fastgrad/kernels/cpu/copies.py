@@ -12,7 +12,7 @@ from typing import Any
 from numba import njit
 
 from fastgrad.kernels.cpu import elementwise
-from fastgrad.kernels.cpu.micro import transposing, vector_lanes
+from fastgrad.kernels.cpu.micro import lanes, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
@@ -78,7 +78,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def _square(source: int, dtype: int, by_elements: Any) -> tuple[int, Any]:
     """The side of a square, and an inlined function that transposes one: in registers, or element by element."""
-    width = vector_lanes(dtype) if source == dtype else 0
+    width = lanes(dtype) if source == dtype else 0
     if width:
         return width, transposing(width, dtype, scaled=False)
 

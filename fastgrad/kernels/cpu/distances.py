@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from fastgrad.kernels.cpu.micro import TILE_ROWS, bounded_rows, lanes, transposed_elements
+from fastgrad.kernels.cpu.micro import bounded_rows, lanes, product_rows, transposed_elements
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, SUM
 from fastgrad.kernels.reports import Builder, has_steps
 from fastgrad.native.base import frames
@@ -174,11 +174,11 @@ def _block_sums(dtype: int) -> tuple[Any, Any]:
 
     if not lanes(dtype):
         return of_any, of_any
-    tiles = bounded_rows(dtype, padded=True, distances=True)
+    tiles, most = bounded_rows(dtype, padded=True, distances=True), product_rows()
 
     @njit(**KERNEL)
     def squares(kind, order, out, k, a, length, block, sums, rows, n, columns):  # type: ignore[no-untyped-def]
-        tiles(out, k, a, length, TILE_ROWS * length, 1, block, ROWS, rows, n, columns, 1, out, k)
+        tiles(out, k, a, length, most * length, 1, block, ROWS, rows, n, columns, 1, out, k)
 
     return of_any, squares
 

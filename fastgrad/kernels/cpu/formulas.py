@@ -16,7 +16,6 @@ first one. In a difference with two such products it takes the first one, too.
 
 from __future__ import annotations
 
-import platform
 import re
 from typing import Any, NamedTuple
 
@@ -95,14 +94,9 @@ def _sealed(
     )
     processor = processors.host()
     optimise(module, target_machine(*processor), Settings(*processor, False, frozenset()))
-    text = contracted(str(module), exported) if fuses() else str(module)
+    text = contracted(str(module), exported) if processors.fuses() else str(module)
     text = _private(_with_quotients(text, alike), exported, name)
     return Sealed(text, _call_of(name, text, kinds, result.scalar))
-
-
-def fuses() -> bool:
-    """Whether the processor has instructions for what LLVM contracts."""
-    return processors.host().has("fma") or platform.machine() in ("aarch64", "arm64")
 
 
 def _wrapper(symbol: str, name: str, kinds: list[Any], result: Any) -> str:

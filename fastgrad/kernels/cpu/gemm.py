@@ -1,14 +1,18 @@
 """Matrix products: the OpenBLAS inside NumPy's wheel, called by its symbol, or code of our own.
 
-Products go to the register tiles of `micro`, large ones by panels (`panels`). Where registers are too few or too
-narrow for those, and where a large product has few rows, OpenBLAS is called; integers, and machines without OpenBLAS,
-go to plain loops.
+Products go to the register tiles of `micro`, large ones by panels (`panels`). OpenBLAS is called where a large product
+has few rows, and for complex numbers; these, without it, and integers go to plain loops.
 
 Everything is row-major for BLAS; a matrix stored by columns is passed as transposed.
 
 Note [Threads of BLAS]: a large product is divided by the runtime, which decides by sizes alone, so that the result does
 not depend on how many threads there are. BLAS would divide each part again, by its own number of threads. So while
 products run it has one; the number before, which is that of NumPy's user, is put back behind the last of them.
+
+Note [Bits of BLAS]: it computes the last rows and columns of a product in another way than the others, so that an
+element may differ in the last bit with the sizes of what it is computed with. Our tiles do not. What is left to BLAS
+is therefore not divided (large products of few rows), or it is called for blocks of one size, of which every part
+of a launch has whole ones (complex numbers).
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32, FLOAT64
-from fastgrad.native.contracts.frames.matrices import LARGE_PRODUCT, SHARED_ROWS
+from fastgrad.native.contracts.element_types import COMPLEX, FLOAT32
+from fastgrad.native.contracts.frames.matrices import BY_COLUMNS, BY_ROWS, LARGE_PRODUCT, SHARED_ROWS
 
 # Symbols in the libraries that NumPy may bring, with 64-bit integers: cblas gemm in float32 and in float64, what says
 # how many threads there are, and what sets it; gemm of complex numbers.
@@ -100,18 +104,60 @@ def by_frame(product: Any) -> Any:
     from numba import njit
 
     from fastgrad.kernels.dtypes import INLINE
-    from fastgrad.native.base.intrinsics import address_of
+
+    with_row = _with_row()
 
     @njit(**INLINE)
     def of_frame(f, c, a, b, row):  # type: ignore[no-untyped-def]
-        adds = 1 if address_of(row) != 0 else 0
-        if adds:
-            for i in range(f.m):
-                for j in range(f.n):
-                    c[i * f.row_out + j] = row[j]
+        adds = with_row(f, c, row)
         product(f.a_by_columns, f.b_by_columns, f.m, f.n, f.k, a, f.row_a, b, f.row_b, adds, c, f.row_out)
 
     return of_frame
+
+
+def by_blocks(product: Any) -> Any:
+    """The same, block by block of what the launch is divided by: see Note [Bits of BLAS]."""
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import INLINE
+    from fastgrad.native.base.intrinsics import advance
+
+    with_row = _with_row()
+
+    @njit(**INLINE)
+    def of_frame(f, c, a, b, row):  # type: ignore[no-untyped-def]
+        adds = with_row(f, c, row)
+        rows = f.grain if f.divided == BY_ROWS else f.m
+        columns = f.grain if f.divided == BY_COLUMNS else f.n
+        step_a, step_b = 1 if f.a_by_columns else f.row_a, f.row_b if f.b_by_columns else 1
+        for i in range(0, f.m, rows):
+            for j in range(0, f.n, columns):
+                product(
+                    f.a_by_columns, f.b_by_columns, min(rows, f.m - i), min(columns, f.n - j), f.k,
+                    advance(a, i * step_a), f.row_a, advance(b, j * step_b), f.row_b,
+                    adds, advance(c, i * f.row_out + j), f.row_out,
+                )  # fmt: skip
+
+    return of_frame
+
+
+def _with_row() -> Any:
+    """``with_row(f, c, row)`` writes `row`, unless it is null, to all rows of `c`; returns whether it did."""
+    from numba import njit
+
+    from fastgrad.kernels.dtypes import INLINE
+    from fastgrad.native.base.intrinsics import address_of
+
+    @njit(**INLINE)
+    def with_row(f, c, row):  # type: ignore[no-untyped-def]
+        if address_of(row) == 0:
+            return 0
+        for i in range(f.m):
+            for j in range(f.n):
+                c[i * f.row_out + j] = row[j]
+        return 1
+
+    return with_row
 
 
 ROW_MAJOR, NO_TRANSPOSE, TRANSPOSE = 101, 111, 112
@@ -132,30 +178,40 @@ def matrix_product(dtype: int) -> Any:
     from fastgrad.kernels.dtypes import KERNEL
 
     found = find_blas()
+    if lanes(dtype):
+        tiled = njit(**KERNEL)(_tiled(dtype))
+        return njit(**KERNEL)(_tiled_or(tiled, njit(**KERNEL)(_blas(found, dtype)))) if found else tiled
     if found and dtype in COMPLEX:
         return njit(**KERNEL)(_plain_or(njit(**KERNEL)(_blas(found, dtype)), plain_product(dtype)))
-    if not found or dtype not in (FLOAT32, FLOAT64):
-        return plain_product(dtype)
-    blas = njit(**KERNEL)(_blas(found, dtype))
-    return njit(**KERNEL)(_tiled_or(blas, dtype)) if lanes(dtype) else blas
+    return plain_product(dtype)
 
 
-def _tiled_or(blas: Any, dtype: int) -> Callable[..., None]:
-    """Register tiles where they are faster than BLAS. The choice depends on sizes and layout alone."""
+def _tiled(dtype: int) -> Callable[..., None]:
+    """Register tiles, which give the same of a whole product and of its parts."""
     from fastgrad.kernels.cpu.micro import bounded_product, transposed_product
 
     by_rows, by_columns = bounded_product(dtype), transposed_product(dtype)
 
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         row_a, col_a = (1, lda) if ta else (lda, 1)
-        work = m * n * k
-        few = m < SHARED_ROWS and tb and n > 1  # tiles give the same whole and in parts
-        if (work > LARGE_PRODUCT and not few) or (tb and n > 1 and work < MIN_TRANSPOSED):
-            blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
-        elif tb and n > 1:
+        if tb and n > 1:
             by_columns(c, ldc, a, row_a, col_a, b, ldb, m, n, k, accumulate)
         else:  # a single column has rows of one element
             by_rows(c, ldc, a, row_a, col_a, b, 1 if tb else ldb, m, n, k, accumulate)
+
+    return product
+
+
+def _tiled_or(tiled: Any, blas: Any) -> Callable[..., None]:
+    """Register tiles where they are faster than BLAS. The choice depends on sizes and layout alone."""
+
+    def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
+        work, transposed = m * n * k, tb and n > 1
+        few = m < SHARED_ROWS and transposed
+        if (work > LARGE_PRODUCT and not few) or (transposed and work < MIN_TRANSPOSED):
+            blas(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
+        else:
+            tiled(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc)
 
     return product
 

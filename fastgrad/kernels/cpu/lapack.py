@@ -205,7 +205,7 @@ def conjugation(dtype: int) -> Any:
 
 
 def _tiled_or(triangular: Any, dtype: int) -> Any:
-    """Triangular systems by register tiles where there are such, and they are faster than BLAS."""
+    """Triangular systems by register tiles where there are such of the dtype, and they are faster than BLAS."""
     if not lanes(dtype):
         return triangular
     solve, pointer = triangular_solver(dtype), ELEMENTS[dtype].pointer

@@ -1,13 +1,14 @@
 """A register-tiled product for small matrices, written as vector instructions.
 
-BLAS spends a good part of its time on packing where matrices are small. Here a tile of 8 rows and up to two vectors of
-columns stays in registers while the inner dimension runs; `b` is read by rows, where it lies or from a transposed
+BLAS spends a good part of its time on packing where matrices are small. Here a tile of some rows and up to two vectors
+of columns stays in registers while the inner dimension runs; `b` is read by rows, where it lies or from a transposed
 panel, and `a` element by element, so that it may be transposed. LLVM does not find this tiling by itself, hence the IR.
+
+An element of a product is the same sum in the same order, whichever tile it is in: a product may be divided anywhere.
 """
 
 from __future__ import annotations
 
-import platform
 from typing import Any
 
 from llvmlite import ir
@@ -19,7 +20,6 @@ from fastgrad.native.base.intrinsics import advance, stack_words
 from fastgrad.native.build import processors
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64
 
-TILE_ROWS = 8  # of most tiles
 PANEL = 256  # rows of a panel: 32 KiB of the stack, which stay in the cache
 
 _LL64 = ir.IntType(64)
@@ -27,10 +27,27 @@ _LL32 = ir.IntType(32)
 
 
 def lanes(dtype: int) -> int:
-    """Floats of a vector register, where there are registers enough for the tile; else 0."""
-    if dtype not in (FLOAT32, FLOAT64) or not processors.wide_tiles():
+    """Elements of a vector register; 0 for what tiles are not made of."""
+    if dtype not in (FLOAT32, FLOAT64):
         return 0
-    return 16 if dtype == FLOAT32 else 8
+    nbytes = 64 if processors.wide_tiles() else 32 if processors.host().has("avx") else 16
+    return nbytes // (4 if dtype == FLOAT32 else 8)
+
+
+def masked_lanes(dtype: int) -> int:
+    """The same where leaving out lanes, loaded or stored, costs nothing; else 0."""
+    return lanes(dtype) if processors.wide_tiles() else 0
+
+
+def product_rows() -> int:
+    """Rows of most tiles of products: with two vectors of columns, their sums leave a few registers for operands."""
+    if processors.wide_tiles() or processors.is_arm():
+        return 8
+    return 6 if _has_avx2() else 4
+
+
+def _has_avx2() -> bool:
+    return processors.host().has("avx2") and processors.fuses()
 
 
 def tile_shape(dtype: int) -> tuple[int, int, int] | None:
@@ -38,23 +55,11 @@ def tile_shape(dtype: int) -> tuple[int, int, int] | None:
 
     None where the processor has no fused multiply-add on vectors, or the dtype none at all.
     """
-    processor = processors.host()
-    if dtype not in (FLOAT32, FLOAT64):
+    if not lanes(dtype):
         return None
-    per_float32 = 2 if dtype == FLOAT64 else 1
-    if processors.wide_tiles():
-        return 8, 3, 16 // per_float32
-    if processor.has("avx2") and processor.has("fma"):
-        return 4, 3, 8 // per_float32
-    if platform.machine() in ("aarch64", "arm64"):
-        return 8, 3, 4 // per_float32
-    return None
-
-
-def vector_lanes(dtype: int) -> int:
-    """Elements of the vectors that tiles are made of, or 0."""
-    shape = tile_shape(dtype)
-    return shape[2] if shape else 0
+    if processors.wide_tiles() or processors.is_arm():
+        return 8, 3, lanes(dtype)
+    return (4, 3, lanes(dtype)) if _has_avx2() else None
 
 
 def tile(
@@ -67,6 +72,7 @@ def tile(
     accumulate: bool = False,
     bounded: bool = False,
     padded: bool = False,
+    whole: bool = False,
     distances: bool = False,
 ) -> Any:
     """An inlined function that computes ``rows x (vectors * width)`` elements of the product.
@@ -77,7 +83,8 @@ def tile(
     With `bounded` four more arguments follow, ``columns, accumulate, d, row_d``: memory beyond so many columns is
     neither read nor written, and whether the product is added, to rows that need not be those of `c`, is known only
     now. If `padded`, `b` is read beyond them nevertheless: a load that leaves lanes out takes a turn of what
-    multiplies. For `distances` the squares of differences are summed in place of products.
+    multiplies. A `whole` tile has all its columns, and leaves no lanes out: where masks are not registers of their own
+    that costs more than the tile's sums. For `distances` the squares of differences are summed in place of products.
     """
     pointer = types.CPointer(types.float32 if dtype == FLOAT32 else types.float64)
     element = ir.FloatType() if dtype == FLOAT32 else ir.DoubleType()
@@ -89,7 +96,7 @@ def tile(
         fma = fused_multiply_add(builder.module, vector)
         at_c = [builder.gep(c, [builder.mul(row_c, _LL64(r))]) for r in range(rows)]
         start = [_load_row(builder, at, vectors, vector, size, accumulate) for at in at_c]
-        if bounded:
+        if bounded and not whole:
             inside = _masks(builder, bounds[0], vectors, width)
         for at in at_c:  # what is written at the end is on its way from memory while the loop runs
             for v in range(vectors):
@@ -98,7 +105,7 @@ def tile(
         def step(i: Any, sums: list[Any]) -> list[Any]:
             place = builder.load(builder.gep(row_b, [i])) if indirect else builder.mul(i, row_b)
             at_b = builder.gep(b, [place])
-            if bounded and not padded:
+            if bounded and not padded and not whole:
                 columns = _load_inside(builder, at_b, inside, vector, size)
             else:
                 columns = _load_row(builder, at_b, vectors, vector, size)
@@ -115,7 +122,15 @@ def tile(
         sums = _maybe_counted(builder, k, [value for row in start for value in row], step)
         for r, at in enumerate(at_c):
             row = sums[r * vectors : (r + 1) * vectors]
-            if bounded:
+            if bounded and whole:
+                at_d = builder.gep(bounds[2], [builder.mul(bounds[3], _LL64(r))])
+                adds, zeros = _truths(builder, bounds[1], width), ir.Constant(vector, [0.0] * width)
+                before = [
+                    builder.select(adds, x, zeros) for x in _load_row(builder, at_d, vectors, vector, size)
+                ]
+                row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
+                store_row(builder, at, row, vector, width, size)
+            elif bounded:
                 added = [builder.and_(mask, _truths(builder, bounds[1], width)) for mask in inside]
                 at_d = builder.gep(bounds[2], [builder.mul(bounds[3], _LL64(r))])
                 before = _load_inside(builder, at_d, added, vector, size)
@@ -301,12 +316,14 @@ def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False, dista
 
     If `padded`, `b` has whole vectors of columns; for `distances` see `tile`.
     """
-    whole = tile(rows, 2, width, dtype, bounded=True, padded=True, distances=distances)
+    free = masked_lanes(dtype) != 0
+    whole = tile(rows, 2, width, dtype, bounded=True, padded=free, whole=not free, distances=distances)
     wide, narrow = (
         tile(rows, vectors, width, dtype, bounded=True, padded=padded, distances=distances)
         for vectors in (2, 1)
     )
-    enough = width + 1 if padded else 2 * width
+    once = padded and free  # the first kind of tile is the second as well
+    enough = width + 1 if once else 2 * width
 
     @njit(**INLINE)
     def strip(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d):  # type: ignore[no-untyped-def]
@@ -314,7 +331,7 @@ def bounded_strip(rows: int, width: int, dtype: int, padded: bool = False, dista
             at_b, at_c, at_d = advance(b, j), advance(c, j), advance(d, j)
             if n - j >= enough:
                 whole(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
-            elif not padded and n - j > width:
+            elif not once and n - j > width:
                 wide(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
             else:
                 narrow(a, row_a, col_a, at_b, row_b, at_c, row_c, k, n - j, accumulate, at_d, row_d)
@@ -326,11 +343,12 @@ def bounded_rows(dtype: int, padded: bool = False, distances: bool = False) -> A
     """An inlined function for all sizes.
 
     ``rows(c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate, d, row_d)``: strides are as in
-    `tiled_product`, and `tile_a` is what lies between a tile of `TILE_ROWS` rows of `a` and the next one; `accumulate`
-    and `padded` are as in `bounded_product`, and `d` and `distances` are as in `tile`.
+    `tiled_product`, and `tile_a` is what lies between a tile of `product_rows` rows of `a` and the next one;
+    `accumulate` and `padded` are as in `bounded_product`, and `d` and `distances` are as in `tile`.
     """
-    by_8, by_4, by_2, by_1 = (
-        bounded_strip(n, lanes(dtype), dtype, padded, distances) for n in (TILE_ROWS, 4, 2, 1)
+    most = product_rows()
+    by_most, by_4, by_2, by_1 = (
+        bounded_strip(n, lanes(dtype), dtype, padded, distances) for n in (most, 4, 2, 1)
     )
 
     @njit(**INLINE)
@@ -338,10 +356,10 @@ def bounded_rows(dtype: int, padded: bool = False, distances: bool = False) -> A
         c, row_c, a, row_a, tile_a, col_a, b, row_b, m, n, k, accumulate, d, row_d
     ):  # fmt: skip
         left = m
-        while left >= TILE_ROWS:
-            by_8(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
-            c, d, a = advance(c, TILE_ROWS * row_c), advance(d, TILE_ROWS * row_d), advance(a, tile_a)
-            left -= TILE_ROWS
+        while left >= most:
+            by_most(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
+            c, d, a = advance(c, most * row_c), advance(d, most * row_d), advance(a, tile_a)
+            left -= most
         if left & 4:
             by_4(c, row_c, a, row_a, col_a, b, row_b, n, k, accumulate, d, row_d)
             c, d, a = advance(c, 4 * row_c), advance(d, 4 * row_d), advance(a, 4 * row_a)
@@ -361,11 +379,11 @@ def bounded_product(dtype: int, padded: bool = False) -> Any:
     inner sums than `PANEL` are added in blocks, which keeps them accurate. If `padded`, `b` has whole vectors of
     columns.
     """
-    rows = bounded_rows(dtype, padded)
+    rows, most = bounded_rows(dtype, padded), product_rows()
 
     @njit(**KERNEL)
     def block(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-        rows(c, row_c, a, row_a, TILE_ROWS * row_a, col_a, b, row_b, m, n, k, accumulate, c, row_c)
+        rows(c, row_c, a, row_a, most * row_a, col_a, b, row_b, m, n, k, accumulate, c, row_c)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]

@@ -16,13 +16,13 @@ from typing import Any
 
 from numba import njit
 
-from fastgrad.kernels.cpu.gemm import by_frame, matrix_product, over_batch
+from fastgrad.kernels.cpu.gemm import by_blocks, by_frame, matrix_product, over_batch
 from fastgrad.kernels.cpu.micro import (
-    TILE_ROWS,
     bounded_product,
     bounded_rows,
     lanes,
     prefetch,
+    product_rows,
     transposed_elements,
     transposing,
 )
@@ -30,7 +30,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
 from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, stack_scratch
-from fastgrad.native.contracts.element_types import WIDE
+from fastgrad.native.contracts.element_types import COMPLEX
 from fastgrad.native.contracts.frames.matrices import FEW_STRIPS, PANEL_COLUMNS, STRIP_ROWS
 
 ROWS_TOGETHER = 32  # rows that are read side by side, each of a page of its own
@@ -38,7 +38,6 @@ AHEAD = 12  # rows that are asked for before they are copied: what is far apart 
 SQUARE = 4  # rows and columns of what is transposed in registers where a strip is laid out
 GAP = 16  # elements between the tiles of a strip: those of a power of two would meet in the same places of the cache
 STRIP_BYTES = 1 << 17  # of a block of a strip
-STRIP_WORDS = STRIP_BYTES // 8 + STRIP_ROWS // TILE_ROWS * GAP
 COLUMNS_TOGETHER = 4 * PANEL_COLUMNS
 """Columns that are laid out side by side: of short pieces of rows each would be a miss."""
 PANEL_WORDS = STRIP_BYTES // STRIP_ROWS * COLUMNS_TOGETHER // 8
@@ -65,8 +64,6 @@ def _line(length: int, dtype: int) -> Any:
 def _transpose(dtype: int) -> Any:
     """An inlined function that fills a panel from the rows of the transpose, squares of vectors in registers."""
     width, one, elements = lanes(dtype), ELEMENTS[dtype].constant(1), transposed_elements(PANEL_COLUMNS)
-    if not width:
-        return elements
     move = transposing(width, dtype)
 
     @njit(**INLINE)
@@ -157,8 +154,8 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
 
 def product(kernel: Any, dtype: int, layout_class: int) -> Builder:
     """Products of matrices, of which the right ones may lie in panels."""
-    general = by_frame(matrix_product(dtype))
-    if dtype not in WIDE or not lanes(dtype):
+    general = (by_blocks if dtype in COMPLEX else by_frame)(matrix_product(dtype))
+    if not lanes(dtype):
         return over_batch(general, dtype)
     shared, single = _large_product(dtype), _product_of_few_strips(dtype)
 
@@ -179,14 +176,7 @@ def panel_product(dtype: int) -> Any:
 
     The row-major product is written to `c`, or added to it if `accumulate` is not 0.
     """
-    if lanes(dtype):
-        tiles = bounded_product(dtype, padded=True)
-    else:
-        general = matrix_product(dtype)
-
-        @njit(**INLINE)
-        def tiles(c, row_c, a, row_a, col_a, b, row_b, m, n, k, accumulate):  # type: ignore[no-untyped-def]
-            general(0, 0, m, n, k, a, row_a, b, row_b, accumulate, c, row_c)
+    tiles = bounded_product(dtype, padded=True)
 
     @njit(**KERNEL)
     def product(c, row_c, a, row_a, panels, m, n, k, accumulate):  # type: ignore[no-untyped-def]
@@ -202,7 +192,7 @@ def _large_product(dtype: int) -> Any:
 
     What stands in `row` is added to all rows, unless it is null.
     """
-    pointer, memory, depth = ELEMENTS[dtype].pointer, stack_scratch(STRIP_WORDS), _depth(dtype)
+    pointer, memory, depth = ELEMENTS[dtype].pointer, stack_scratch(_strip_words()), _depth(dtype)
     strip_of, across = _strip(dtype), _strip_by_panels(dtype)
 
     @njit(**KERNEL)
@@ -225,9 +215,9 @@ def _product_of_few_strips(dtype: int) -> Any:
     What few tiles share is laid out where they need it, `COLUMNS_TOGETHER` at a time: it never leaves the cache.
     """
     pointer, depth = ELEMENTS[dtype].pointer, _depth(dtype)
-    strip_memory, panel_memory = stack_scratch(FEW_STRIPS * STRIP_WORDS), stack_scratch(PANEL_WORDS)
+    strip_memory, panel_memory = stack_scratch(FEW_STRIPS * _strip_words()), stack_scratch(PANEL_WORDS)
     strip_of, panels_of, across = _strip(dtype), _panels(dtype), _strip_by_panels(dtype)
-    step = STRIP_WORDS * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8)
+    step = _strip_words() * 8 // (ELEMENTS[dtype].scalar.bitwidth // 8)
 
     @njit(**KERNEL)
     def together(  # type: ignore[no-untyped-def]
@@ -258,6 +248,12 @@ def _product_of_few_strips(dtype: int) -> Any:
     return product
 
 
+def _strip_words() -> int:
+    """What a strip takes, laid out in whole tiles."""
+    tiles = -(-STRIP_ROWS // product_rows())
+    return tiles * (product_rows() * (STRIP_BYTES // STRIP_ROWS // 8) + GAP)
+
+
 def _depth(dtype: int) -> int:
     """How much of the inner dimension a block of a strip holds."""
     return STRIP_BYTES // (ELEMENTS[dtype].scalar.bitwidth // 8) // STRIP_ROWS
@@ -278,34 +274,38 @@ def _strip(dtype: int) -> Any:
 
 
 def _strip_of_rows(dtype: int) -> Any:
-    """``pack(strip, a, row_a, m, k)``: m rows, k long each, by tiles of `TILE_ROWS`, their columns in order."""
-    move, elements = transposing(SQUARE, dtype, scaled=False), transposed_elements(TILE_ROWS)
+    """``pack(strip, a, row_a, m, k)``: m rows, k long each, by tiles of `product_rows`, their columns in order."""
+    tile = product_rows()
+    move, elements = transposing(SQUARE, dtype, scaled=False), transposed_elements(tile)
 
     @njit(**KERNEL)
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
-        for r in range(0, m, SQUARE):
-            target = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + r % TILE_ROWS)
-            source, rows = advance(a, r * row_a), min(SQUARE, m - r)
+        r = 0
+        while r < m:
+            target = advance(strip, r // tile * (tile * k + GAP) + r % tile)
+            source, rows = advance(a, r * row_a), min(SQUARE, m - r, tile - r % tile)
             squares = k - k % SQUARE if rows == SQUARE else 0
             for q in range(0, squares, SQUARE):
-                move(advance(target, q * TILE_ROWS), TILE_ROWS, advance(source, q), row_a)
-            elements(advance(target, squares * TILE_ROWS), advance(source, squares), row_a, rows, k - squares)
+                move(advance(target, q * tile), tile, advance(source, q), row_a)
+            elements(advance(target, squares * tile), advance(source, squares), row_a, rows, k - squares)
+            r += rows
 
     return pack
 
 
 def _strip_of_columns(dtype: int) -> Any:
     """The same of a matrix that lies by columns, which are `row_a` apart."""
-    line, line_length = _line(TILE_ROWS, dtype), lanes(dtype)
+    tile, line_length = product_rows(), lanes(dtype)
+    line = _line(tile, dtype)
 
     @njit(**KERNEL)
     def pack(strip, a, row_a, m, k):  # type: ignore[no-untyped-def]
         for q in range(k):
             for r in range(0, m, line_length):
                 prefetch(advance(a, (q + AHEAD) * row_a + r))
-            for r in range(0, m, TILE_ROWS):
-                at = advance(strip, r // TILE_ROWS * (TILE_ROWS * k + GAP) + q * TILE_ROWS)
-                line(at, advance(a, q * row_a + r), min(TILE_ROWS, m - r))
+            for r in range(0, m, tile):
+                at = advance(strip, r // tile * (tile * k + GAP) + q * tile)
+                line(at, advance(a, q * row_a + r), min(tile, m - r))
 
     return pack
 
@@ -316,12 +316,11 @@ def _strip_by_panels(dtype: int) -> Any:
     The panels have `apart` rows. The product is added to what is there if it is a `further` one, else to `row`, which
     may be null.
     """
-    rows = bounded_rows(dtype, padded=True)
+    rows, tile = bounded_rows(dtype, padded=True), product_rows()
 
     @njit(**KERNEL)
     def of_panel(c, row_c, strip, panel, m, n, k, accumulate, d, row_d):  # type: ignore[no-untyped-def]
-        tile = TILE_ROWS * k + GAP
-        rows(c, row_c, strip, 1, tile, TILE_ROWS, panel, PANEL_COLUMNS, m, n, k, accumulate, d, row_d)
+        rows(c, row_c, strip, 1, tile * k + GAP, tile, panel, PANEL_COLUMNS, m, n, k, accumulate, d, row_d)
 
     @njit(**INLINE)
     def product(c, row_c, strip, panels, apart, m, n, k, further, row):  # type: ignore[no-untyped-def]

@@ -16,9 +16,11 @@ end to the other, for which BLAS takes whole registers, too. See `docs/decisions
 from __future__ import annotations
 
 import functools
+import platform
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
+from numba import config
 
 FULL_WIDTH = frozenset({
     # With the core of these the clock came to depend on the width hardly or not at all. LLVM also gives the first two
@@ -47,8 +49,24 @@ def named(name: str, features: str) -> Processor:
 
 @functools.cache
 def host() -> Processor:
-    """The processor that this runs on, with all its features."""
-    return named(llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    """The processor that code is made for: the one that this runs on, with all its features.
+
+    As for all code of Numba's, ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name another one.
+    """
+    features = config.CPU_FEATURES
+    if features is None:
+        features = llvm.get_host_cpu_features().flatten()
+    return named(config.CPU_NAME or llvm.get_host_cpu_name(), features)
+
+
+def is_arm() -> bool:
+    """Whether it is one of ARM's with registers of 64 bits."""
+    return platform.machine().lower() in ("aarch64", "arm64")
+
+
+def fuses() -> bool:
+    """Whether it multiplies and adds in one instruction: what LLVM contracts, and `fmuladd`."""
+    return host().has("fma") or is_arm()
 
 
 def divides_slowly() -> bool:

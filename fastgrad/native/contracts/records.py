@@ -237,7 +237,7 @@ RUNTIME = Record(
     cast_op=1, sqrt_op=1, conj_op=1, conj_physical_op=1, neg_view_op=1, view_as_real_op=1, view_as_complex_op=1,
     sum_to_op=1, as_strided_op=1, copy_slices_op=1,
     gather_op=1, index_op=1, scatter_op=1, select_op=1, slice_op=1, unsqueeze_op=1,
-    gemm_kernel=1, gemv_kernel=1, panels_kernel=1, panel_products=1, convolutions_in_tf32=1,
+    gemm_kernel=1, gemv_kernel=1, panels_kernel=1, convolutions_in_tf32=1,
     fused_kernel=1, fused_rows_kernel=1, dropout_kernel=1, joined_kernel=1, stamp=1, codes=N_CODES,
     code_devices=N_CODES, zero_kernel=1, constant_kernel=1, conj_kernel=1, neg_kernel=1, upload_kernel=1,
     download_kernel=1, peer_kernel=1,

@@ -38,6 +38,7 @@ from fastgrad.native.tensors.tensors import finished, new_tensor
 from fastgrad.native.tensors.views import make_view
 
 SMALL_GRAIN, LARGE_GRAIN = 32, 256  # rows or columns of a part at least
+COMPLEX_GRAIN = 64  # the same of complex numbers, for each of which BLAS is called
 LAID_OUT_ROWS = 64  # of a part of a product whose operands are laid out
 MOST_PARTS = 16  # of a large product
 ONE, ZERO = 0x3FF << 52, 0  # bits of float64
@@ -283,8 +284,7 @@ def is_laid_out(dtype, device, m, n, k):
     It does not pay where few tiles share what is laid out, unless BLAS were called otherwise.
     """
     return (
-        runtime().panel_products
-        and device == HOST
+        device == HOST
         and is_floating(dtype)
         and not is_complex(dtype)
         and m >= SHARED_ROWS
@@ -294,12 +294,14 @@ def is_laid_out(dtype, device, m, n, k):
 
 
 @native
-def plan_parts(f, real):
+def plan_parts(f, dtype):
     """Decide how a product may be divided: a part reads all of the other operand, and a large one is packed for it.
 
-    A large one of few rows is left to BLAS, whose bits depend on how many columns there are: it stays whole.
+    A large one of few rows is left to BLAS, whose bits depend on how many columns there are: it stays whole. Complex
+    ones are left to it, too, block by block of the grain, in whatever parts these are.
     """
-    f.grain = SMALL_GRAIN
+    pairs = is_complex(dtype)
+    f.grain = COMPLEX_GRAIN if pairs else SMALL_GRAIN
     large = f.m * f.n * f.k > LARGE_PRODUCT
     if f.b_in_panels or f.laid_out:
         columns = max(4 * PANEL_COLUMNS, f.n // MOST_PARTS) // PANEL_COLUMNS * PANEL_COLUMNS
@@ -313,7 +315,14 @@ def plan_parts(f, real):
         f.grain = max(LARGE_GRAIN, max(f.m, f.n) // MOST_PARTS)
     if f.batch > 1:
         f.divided = BY_MATRICES
-    elif large and real and 1 < f.m < SHARED_ROWS and f.n > 1 and not f.b_by_columns:
+    elif (
+        large
+        and is_floating(dtype)
+        and not pairs
+        and 1 < f.m < SHARED_ROWS
+        and f.n > 1
+        and not f.b_by_columns
+    ):
         f.divided, f.grain = BY_COLUMNS, f.n
     elif (
         f.b_by_columns and f.n >= 4 * SMALL_GRAIN and not large
@@ -371,7 +380,7 @@ def run_scaled_gemm(out, a, b, alpha, beta, added):
     f.step_b = tensor(shared).strides[0] if f.b_in_panels and r > 0 else batch_step(b)
     f.alpha = alpha
     f.beta = beta
-    plan_parts(f, is_floating(ta.dtype))
+    plan_parts(f, ta.dtype)
     work = f.batch * f.m * f.n * max(f.k, 1)
     if f.m == 1 or f.n == 1:  # a multiply-add is an element of the matrix that comes from memory
         return launch_frame(runtime().gemv_kernel, ta.device, ta.dtype, f, work // 4)
