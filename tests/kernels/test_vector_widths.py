@@ -7,6 +7,7 @@ import platform
 import re
 from collections.abc import Iterator
 
+import llvmlite.binding as llvm
 import pytest
 from numba import njit
 
@@ -222,6 +223,23 @@ def test_the_host_is_tuned_and_the_cache_knows_it(monkeypatch: pytest.MonkeyPatc
         keys.add(cache.environment_key.__wrapped__())
         monkeypatch.undo()
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2"}, ("haswell", "+avx2")),
+        ({"NUMBA_CPU_NAME": "generic"}, ("generic", "")),
+        ({"NUMBA_CPU_FEATURES": ""}, (llvm.get_host_cpu_name(), "")),
+    ],
+)
+def test_another_processor_is_named(given, expected, monkeypatch: pytest.MonkeyPatch):
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(processors, "FULL_WIDTH", frozenset())
+    assert processors.host.__wrapped__() == expected
 
 
 def test_features():

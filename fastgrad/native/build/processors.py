@@ -16,11 +16,11 @@ end to the other, for which BLAS takes whole registers, too. See `docs/decisions
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from typing import NamedTuple
 
 import llvmlite.binding as llvm
-from numba import config
 
 FULL_WIDTH = frozenset({
     # With the core of these the clock came to depend on the width hardly or not at all. LLVM also gives the first two
@@ -53,10 +53,11 @@ def host() -> Processor:
 
     As for all code of Numba's, ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name another one.
     """
-    features = config.CPU_FEATURES
+    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
     if features is None:
-        features = llvm.get_host_cpu_features().flatten()
-    return named(config.CPU_NAME or llvm.get_host_cpu_name(), features)
+        generic = name is not None and name.lower() == "generic"  # which means no features
+        features = "" if generic else llvm.get_host_cpu_features().flatten()
+    return named(name or llvm.get_host_cpu_name(), features)
 
 
 def is_arm() -> bool:
