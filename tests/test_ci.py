@@ -45,7 +45,7 @@ def test_everything_is_called_at_once():
     called = re.findall(r"bash \.ci/([a-z]+)", (ROOT / ".ci" / "run").read_text())
     assert {p.name for p in SCRIPTS} == {"run", *called}
     assert [name for name in called if name != "run"] == [
-        "suite", "debug", "oldest", "parity", "mpi", "clients", "steps", "lint", "docs", "screens",
+        "suite", "processors", "debug", "oldest", "parity", "mpi", "clients", "steps", "lint", "docs", "screens",
         "package", "bench", "cuda",
     ]  # fmt: skip
 

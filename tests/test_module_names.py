@@ -14,6 +14,8 @@ import fastgrad as fg
 from fastgrad.functions import public
 from fastgrad.module_names import AbsentNameError, nearest, pytorch_names
 
+pytestmark = pytest.mark.static
+
 MODULES = (
     fg, fg.amp, fg.autograd, fg.cuda, fg.linalg, fg.nn, fg.nn.functional, fg.nn.init, fg.nn.utils, fg.optim,
     fg.optim.lr_scheduler, fg.profiler, fg.special, fg.utils, fg.utils.data,

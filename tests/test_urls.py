@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.static
+
 pytest.importorskip("hatchling")
 ROOT = Path(__file__).parents[1]
 _spec = importlib.util.spec_from_file_location("hatch_urls", ROOT / "hatch_urls.py")

@@ -27,6 +27,8 @@ from fastgrad.ops.kernel_table import KERNELS, Kernel, check_formula
 from fastgrad.ops.registry import elementwise
 from fastgrad.ops.vocabulary import c, m
 
+pytestmark = pytest.mark.static
+
 PACKAGE = Path(fg.__file__).parent
 
 SLOPE = 2.0

@@ -6,6 +6,7 @@ import functools
 import platform
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import llvmlite.binding as llvm
 import pytest
@@ -25,10 +26,13 @@ from fastgrad.native.contracts.entries import Export
 from fastgrad.native.contracts.frames import FLAT
 from fastgrad.ops.kernel_table import KERNELS
 
-pytestmark = pytest.mark.skipif(
-    platform.machine().lower() not in ("x86_64", "amd64"),
-    reason="the processors are those of one architecture",
-)
+pytestmark = [
+    pytest.mark.static,
+    pytest.mark.skipif(
+        platform.machine().lower() not in ("x86_64", "amd64"),
+        reason="the processors are those of one architecture",
+    ),
+]
 
 AVX2 = "+64bit,+avx,+avx2,+fma"
 AVX512 = f"{AVX2},+avx512f,+avx512bw,+avx512dq,+avx512vl"
@@ -44,16 +48,22 @@ FLOATS = pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=DTYPES.__getit
 ROWS = {kernel.name: kernel for kernel in KERNELS}
 
 
-def assembly(exports: list[Export], processor: Processor) -> str:
+def assembly(exports: list[Export], processor: Processor, **more: Any) -> str:
     machine = target_machine(*processor)
-    return machine.emit_assembly(optimised("probe", exports, processor))
+    return machine.emit_assembly(optimised("probe", exports, processor, **more))
+
+
+def assembly_of(kernel: str, dtype: int, processor: Processor) -> str:
+    exports, more = unit(kernel, dtype)
+    return assembly(exports, processor, **more)
 
 
 @functools.cache
-def unit(kernel: str, dtype: int) -> list[Export]:
-    """What a row of the kernel table compiles, which Numba lowers once for all processors."""
-    function, options = _function(ROWS[kernel].builder)(ROWS[kernel], dtype, FLAT)
-    return [Export("probe", njit(**options)(function))]
+def unit(kernel: str, dtype: int) -> tuple[list[Export], dict[str, Any]]:
+    """What a row of the kernel table compiles, which Numba lowers once for all processors, and with what else."""
+    function, options, *more = _function(ROWS[kernel].builder)(ROWS[kernel], dtype, FLAT)
+    dispatcher = function if hasattr(function, "py_func") else njit(**options)(function)
+    return [Export("probe", dispatcher)], dict(*more)
 
 
 def jumps_back(lines: list[str], jump: str = r"j\w+") -> list[tuple[int, int]]:
@@ -103,7 +113,7 @@ def hot(loops: Iterator[list[str]]) -> list[str]:
 )
 def test_elementwise_loops(kernel: str, dtype: int, name: str):
     features, register, _ = PROCESSORS[name]
-    text = assembly(unit(kernel, dtype), named(name, features))
+    text = assembly_of(kernel, dtype, named(name, features))
     found = arithmetic(hot(innermost_loops(text)))
     assert len(found) > 5
     assert set(found) == {register}
@@ -113,7 +123,7 @@ def test_elementwise_loops(kernel: str, dtype: int, name: str):
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=DTYPES.__getitem__)
 def test_loops_over_halves(dtype: int, name: str):
     features, _, _ = PROCESSORS[name]
-    text = assembly(unit("tanh", dtype), named(name, f"{features},+f16c"))
+    text = assembly_of("tanh", dtype, named(name, f"{features},+f16c"))
     found = arithmetic(hot(innermost_loops(text)))
     assert len(found) > 5
     assert set(found) <= {"ymm", "zmm"}
@@ -143,7 +153,7 @@ def test_float16_needs_no_library(monkeypatch: pytest.MonkeyPatch):
 @FLOATS
 def test_sums(dtype: int, name: str):
     features, register, _ = PROCESSORS[name]
-    text = assembly(unit("sum", dtype), named(name, features))
+    text = assembly_of("sum", dtype, named(name, features))
     found = arithmetic(hot(loop for loop in innermost_loops(text) if not stores(loop)))
     assert found == [register] * 4  # sums side by side, or one addition would wait for the other
 
@@ -152,7 +162,7 @@ def test_sums(dtype: int, name: str):
 @FLOATS
 def test_rare_calls_lie_beside_loops(dtype: int, name: str):
     features, register, _ = PROCESSORS[name]
-    lines = assembly(unit("sin", dtype), named(name, features)).splitlines()
+    lines = assembly_of("sin", dtype, named(name, features)).splitlines()
     turn = usual_turn(lines)
     assert set(arithmetic(turn)) == {register}
     assert any("inlined_late_vecmath_rare_sin" in line for line in lines)
@@ -194,20 +204,19 @@ def test_the_table_is_needed_and_known():
     for name in FULL_WIDTH:
         plain, tuned = Processor(name, AVX512), named(name, AVX512)
         widest = [
-            set(arithmetic(hot(innermost_loops(assembly(unit("square", FLOAT32), p)))))
-            for p in (plain, tuned)
+            set(arithmetic(hot(innermost_loops(assembly_of("square", FLOAT32, p))))) for p in (plain, tuned)
         ]
         assert widest == [{"ymm"}, {"zmm"}], name
 
 
 def test_units_are_compiled_for_the_host(monkeypatch: pytest.MonkeyPatch):
-    exports, codes = unit("square", FLOAT32), {}
+    (exports, more), codes = unit("square", FLOAT32), {}
     for name in ("cascadelake", "icelake-server"):
         processor = named(name, AVX512)
         monkeypatch.setattr(processors, "host", lambda processor=processor: processor)
-        codes[name] = compile_unit("probe", exports)
+        codes[name] = compile_unit("probe", exports, **more)
         machine = target_machine(*processor)
-        assert codes[name] == machine.emit_object(optimised("probe", exports, processor))
+        assert codes[name] == machine.emit_object(optimised("probe", exports, processor, **more))
     assert codes["cascadelake"] != codes["icelake-server"]
 
 

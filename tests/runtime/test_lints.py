@@ -14,6 +14,8 @@ import pytest
 
 import fastgrad
 
+pytestmark = pytest.mark.static
+
 PACKAGE = Path(fastgrad.__file__).parent
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 

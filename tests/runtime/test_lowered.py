@@ -16,6 +16,8 @@ from fastgrad.native.base.intrinsics import runtime
 from fastgrad.native.build import incremental, machine_code, processors
 from fastgrad.native.contracts.entry_table import ENTRIES
 
+pytestmark = pytest.mark.static
+
 SAMPLE = """
 from fastgrad.native.base.intrinsics import native, native_inline, words
 from fastgrad.native.base.pyapi import raises, type_error

@@ -12,6 +12,8 @@ import pytest
 from fastgrad.native.build import machine_code, processors
 from fastgrad.native.build.machine_code import EXPORTED, MachineCode, Settings, of_bitcode, of_each
 
+pytestmark = pytest.mark.static
+
 ROOMS = {
     "near.py": """
 from fastgrad.native.base.intrinsics import native, native_inline, native_once, words

@@ -14,7 +14,6 @@ from numba import njit
 from fastgrad.kernels.cpu import elementwise
 from fastgrad.kernels.cpu.micro import lanes, transposing
 from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL
-from fastgrad.kernels.reports import Builder
 from fastgrad.native.base import frames
 from fastgrad.native.base.intrinsics import address_of, advance, nth, stack_small, words
 from fastgrad.native.contracts.element_types import FLOAT32, FLOAT64, INT16, ITEMSIZES, moved_as
@@ -23,14 +22,13 @@ from fastgrad.native.contracts.frames.elementwise import ACROSS, STRIDED
 BY_SIZE = {2: INT16, 4: FLOAT32, 8: FLOAT64}  # what elements of a size are to instructions that move them
 
 
-def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
+def build(kernel: Any, dtype: int, layout_class: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The copy or the cast to a dtype."""
     source = kernel.frame(layout_class).element("x", dtype)
     moved = dict.fromkeys(("out", "x"), moved_as(dtype)) if source == dtype else {}
-    plain, options = elementwise.build(kernel, dtype, layout_class, moved)
+    straight, options, more = elementwise.build(kernel, dtype, layout_class, moved)
     if layout_class != STRIDED:
-        return plain, options
-    straight = njit(**options)(plain)
+        return straight, options, more
     if source == dtype:  # a copy moves bits, whatever they mean
         source = dtype = BY_SIZE.get(ITEMSIZES[dtype], dtype)
     pointer_x, pointer_out = ELEMENTS[source].pointer, ELEMENTS[dtype].pointer
@@ -73,7 +71,7 @@ def build(kernel: Any, dtype: int, layout_class: int) -> Builder:
                     at[d] = 0
                 d += 1
 
-    return run, KERNEL
+    return run, KERNEL, more
 
 
 def _square(source: int, dtype: int, by_elements: Any) -> tuple[int, Any]:

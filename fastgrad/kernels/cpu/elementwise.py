@@ -24,6 +24,7 @@ from fastgrad.kernels.dtypes import ELEMENTS, INLINE, KERNEL, LOOP, Element, spe
 from fastgrad.kernels.powers import any_pow_32, any_pow_64
 from fastgrad.kernels.scalar_ir import namespace
 from fastgrad.native.base import frames
+from fastgrad.native.base.holes import Filled, compiled, hole
 from fastgrad.native.base.intrinsics import advance, nth, stack_small, words
 from fastgrad.native.contracts.element_types import COMPLEX, FLOAT64, FLOATS
 from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
@@ -31,20 +32,24 @@ from fastgrad.native.contracts.frames.elementwise import FLAT, INPLACE
 
 def build(
     kernel: Any, dtype: int, layout_class: int, moved: Mapping[str, int] = MappingProxyType({})
-) -> tuple[Callable[..., None], dict[str, Any]]:
-    """The Python function of a kernel and the Numba options to compile it with.
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """The function of a kernel, the Numba options to compile it with, and what fills its holes.
 
     `moved` are operands, and the result, by names, whose elements are taken for those of another dtype.
     """
-    names = list(kernel.inputs)
+    names = [
+        f"x{k}" for k in range(len(kernel.inputs))
+    ]  # the same for all kernels, which share what they make
     formula, elements, result = formula_of(kernel, dtype, layout_class, moved)
     more = _further(kernel, dtype, elements)
     if layout_class in (FLAT, INPLACE):
         text = _flat(names, layout_class == INPLACE, "usually" in more)
     else:
         numbers = [name for name in more if name.startswith("number")]
-        text = _strided(names, bool(elements) and elements[0] == result, numbers)
-    return _define(text, names, elements, result, {"formula": formula, **more}), KERNEL
+        of_gradient = kernel.inputs[:1] == ("g",)
+        text = _strided(names, bool(elements) and elements[0] == result, numbers, of_gradient)
+    function, filled = _define(text, names, elements, result, {"formula": formula, **more})
+    return function, KERNEL, {"filled": filled}
 
 
 def _further(kernel: Any, dtype: int, elements: list[Element]) -> dict[str, Any]:
@@ -96,7 +101,41 @@ def _conjugated(formula: Any, conj: Any, names: list[str]) -> Any:
     return njit(**INLINE)(scope["conjugated"])
 
 
+_defined: dict[tuple[Any, ...], tuple[Any, dict[str, Any]]] = {}
+
+
 def _define(
+    text: str, names: list[str], elements: list[Element], result: Element, called: dict[str, Any]
+) -> tuple[Any, list[Filled]]:
+    """The function of a text, and what it calls there: the formula, functions like it, and numbers.
+
+    The text is compiled once for all functions of the same types, which fill its holes: see `native.base.holes`.
+    """
+    numbers = {name: value for name, value in called.items() if not hasattr(value, "py_func")}
+    arguments = [element.scalar for element in elements]
+    functions = {
+        name: compiled(_of(f, names), arguments) for name, f in called.items() if name not in numbers
+    }
+    kinds = {name: function.signature.return_type for name, function in functions.items()}
+    key = (text, *map(id, (result, *elements)), *numbers.items(), *kinds.items())
+    if key not in _defined:
+        holes = {name: hole(arguments, kind, njit(**INLINE)) for name, kind in kinds.items()}
+        _defined[key] = _with_holes(text, names, elements, result, {**numbers, **holes}), holes
+    function, holes = _defined[key]
+    signature = tuple(arguments)
+    return function, [Filled(holes[name].overloads[signature], made) for name, made in functions.items()]
+
+
+def _of(function: Any, names: list[str]) -> Any:
+    """A function of these arguments alone: what others it has keep their defaults."""
+    if not (function.py_func.__defaults__ or function.py_func.__kwdefaults__):
+        return function
+    scope: dict[str, Any] = {"function": function}
+    exec(f"def of({', '.join(names)}):\n    return function({', '.join(names)})\n", scope)
+    return njit(**INLINE)(scope["of"])
+
+
+def _with_holes(
     text: str, names: list[str], elements: list[Element], result: Element, called: dict[str, Any]
 ) -> Any:
     scope: dict[str, Any] = {
@@ -111,7 +150,7 @@ def _define(
     for name, value in list(scope.items()):
         if name.startswith("loop"):
             scope[name] = njit(**(LOOP if name == "loop" else KERNEL))(value)
-    return scope["kernel"]
+    return njit(**KERNEL)(scope["kernel"])
 
 
 def _values(names: list[str], index: Callable[[str], str]) -> str:
@@ -182,15 +221,18 @@ def _onto_first(k: int, names: list[str], pattern: dict[str, str], numbers: list
     return [*lines, *_over(names, values, numbers if pattern[second] == "0" else [])]
 
 
-def _patterns(names: list[str]) -> list[dict[str, str]]:
-    """Strides of operands in the innermost dimension that matter: ``i`` for neighbours, 0 for one element."""
+def _patterns(names: list[str], of_gradient: bool) -> list[dict[str, str]]:
+    """Strides of operands in the innermost dimension that matter: ``i`` for neighbours, 0 for one element.
+
+    `of_gradient` says that the first operand is one, which may be that of a sum.
+    """
     patterns = [dict.fromkeys(names, "i")]
     if len(names) == 1:
         patterns.append({names[0]: "0"})
     elif len(names) == 2:
         patterns += [{names[0]: "i", names[1]: "0"}, {names[0]: "0", names[1]: "i"}]
     elif len(names) == 3:  # one or two numbers beside a tensor; the gradient of a sum is one as well
-        of_sum = ("0i0", "0ii") if names[0] == "g" else ()
+        of_sum = ("0i0", "0ii") if of_gradient else ()
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("ii0", "i00", "i0i", *of_sum)]
     elif len(names) == 4:
         patterns += [dict(zip(names, kinds, strict=True)) for kinds in ("iii0", "ii00")]
@@ -208,12 +250,13 @@ def _inner_loop(k: int, names: list[str], pattern: dict[str, str], numbers: list
     ]
 
 
-def _strided(names: list[str], onto_first: bool, numbers: list[str]) -> str:
+def _strided(names: list[str], onto_first: bool, numbers: list[str], of_gradient: bool) -> str:
     """Collapsed dimensions: an odometer over the outer ones, around an inner loop chosen by its strides.
 
-    `onto_first` says that the result may take the place of the first operand; for `numbers` see `_over`.
+    `onto_first` says that the result may take the place of the first operand; for `numbers` see `_over`, for
+    `of_gradient` see `_patterns`.
     """
-    operands, patterns = ["out", *names], _patterns(names)
+    operands, patterns = ["out", *names], _patterns(names, of_gradient)
     onto = patterns[:2] if onto_first and len(names) == 2 else []
     strides = ", ".join(f"s_{n}" for n in operands)
     lines = [line for k, pattern in enumerate(patterns) for line in _inner_loop(k, names, pattern, numbers)]

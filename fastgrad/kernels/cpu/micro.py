@@ -122,26 +122,34 @@ def tile(
         sums = _maybe_counted(builder, k, [value for row in start for value in row], step)
         for r, at in enumerate(at_c):
             row = sums[r * vectors : (r + 1) * vectors]
-            if bounded and whole:
+            if bounded:
                 at_d = builder.gep(bounds[2], [builder.mul(bounds[3], _LL64(r))])
-                adds, zeros = _truths(builder, bounds[1], width), ir.Constant(vector, [0.0] * width)
-                before = [
-                    builder.select(adds, x, zeros) for x in _load_row(builder, at_d, vectors, vector, size)
-                ]
-                row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
-                store_row(builder, at, row, vector, width, size)
-            elif bounded:
-                added = [builder.and_(mask, _truths(builder, bounds[1], width)) for mask in inside]
-                at_d = builder.gep(bounds[2], [builder.mul(bounds[3], _LL64(r))])
-                before = _load_inside(builder, at_d, added, vector, size)
-                row = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
-                _store_inside(builder, at, row, inside, size)
+                _store_sum(builder, at, row, at_d, bounds[1], None if whole else inside, size)
             else:
                 store_row(builder, at, row, vector, width, size)
         return _context.get_dummy_value()
 
     places = types.CPointer(types.int64) if indirect else types.int64
     return _tile_intrinsic(emit, pointer, places, bounded)
+
+
+def _store_sum(
+    builder: Any, at: Any, row: list[Any], at_d: Any, add: Any, masks: list[Any] | None, size: int
+) -> None:
+    """Write a row of a tile, plus what stands at `at_d` if it is to be added; all of it, or what masks say."""
+    vector = row[0].type
+    adds = _truths(builder, add, vector.count)
+    if masks is None:
+        zeros = ir.Constant(vector, [0.0] * vector.count)
+        found = _load_row(builder, at_d, len(row), vector, size)
+        before = [builder.select(adds, x, zeros) for x in found]
+    else:
+        before = _load_inside(builder, at_d, [builder.and_(mask, adds) for mask in masks], vector, size)
+    sums = [builder.fadd(old, new) for old, new in zip(before, row, strict=True)]
+    if masks is None:
+        store_row(builder, at, sums, vector, vector.count, size)
+    else:
+        _store_inside(builder, at, sums, masks, size)
 
 
 def _tile_intrinsic(emit: Any, pointer: Any, places: Any, bounded: bool) -> Any:

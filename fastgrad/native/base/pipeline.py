@@ -78,7 +78,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
     left_out = _IDLE
     noalias = False
-    checked = True  # after each pass, which means to analyse the whole function again
+    checked = False  # after each pass, which means to analyse the whole function again
 
     def define_pipelines(self) -> list[Any]:
         state = self.state
@@ -99,7 +99,6 @@ class RuntimeCompiler(KernelCompiler):
     """
 
     left_out = _IDLE | _LEFT_TO_LLVM
-    checked = False
 
     def compile_extra(self, function: Any) -> Any:
         state = self.state
@@ -117,6 +116,7 @@ class HookCompiler(KernelCompiler):
     """The same for functions that users write, with all that Numba does."""
 
     left_out: frozenset[Any] = frozenset()
+    checked = True
 
 
 class NoaliasCompiler(KernelCompiler):

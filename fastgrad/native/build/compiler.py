@@ -13,6 +13,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba import njit, types
 
+from fastgrad.native.base.holes import Filled, filling
 from fastgrad.native.base.intrinsics import NATIVE, OUT_OF_LINE
 from fastgrad.native.base.pipeline import Lowered, collect, link
 from fastgrad.native.build import processors
@@ -56,6 +57,7 @@ def compile_unit(
     options: dict[str, Any] | None = None,
     wrapper: str = KERNEL,
     refused: tuple[str, ...] = (),
+    filled: Sequence[Filled] = (),
 ) -> bytes:
     """Compile `exports`, which are kernels, to one relocatable object file.
 
@@ -71,9 +73,12 @@ def compile_unit(
         What of each export leaves the unit, as LLVM IR.
     refused : tuple of str
         How names begin that the unit must not refer to.
+    filled : sequence of Filled
+        The holes in what is compiled: see `native.base.holes`.
     """
     machine = target_machine(*processors.host())
-    made = emit(optimised(name, exports, processors.host(), options=options, wrapper=wrapper), machine)
+    module = optimised(name, exports, processors.host(), options=options, wrapper=wrapper, filled=filled)
+    made = emit(module, machine)
     _check_symbols(made.undefined, name, refused)
     return made.code
 
@@ -85,10 +90,11 @@ def optimised(
     *,
     options: dict[str, Any] | None = None,
     wrapper: str = KERNEL,
+    filled: Sequence[Filled] = (),
 ) -> llvm.ModuleRef:
     """The module of a unit for a processor, of which only the machine code is still to be made: see `compile_unit`."""
     symbols, functions = _lowered(exports, options or NATIVE)
-    module = link(functions)
+    module = link([*functions, *filling(filled)])
     module.link_in(llvm.parse_assembly(_kernels(exports, symbols, wrapper)))
     module.name = name
     optimise(module, target_machine(*processor), _settings(processor, kernels=True))

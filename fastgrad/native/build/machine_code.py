@@ -71,9 +71,10 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, settings: Sett
     # Everything else becomes private to the module, so that inlining and constant propagation see that no function
     # ever reports an exception.
     for function in module.functions:
-        if not function.is_declaration and not function.name.startswith(EXPORTED):
+        symbol = function.name  # LLVM is asked for it each time
+        if not function.is_declaration and not symbol.startswith(EXPORTED):
             function.linkage = llvm.Linkage.internal
-            if any(name in function.name for name in settings.out_of_line):
+            if any(name in symbol for name in settings.out_of_line):
                 function.add_function_attribute("noinline")
     for variable in module.global_variables:
         if not variable.is_declaration and not variable.name.startswith(EXPORTED):
