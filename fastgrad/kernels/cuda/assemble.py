@@ -12,13 +12,14 @@ from unittest import mock
 
 import numpy as np
 from numba import cuda
-from numba.cuda import dispatcher, types
+from numba.cuda import compiler, dispatcher, types
 
 from fastgrad.kernels.cuda import hardware
 from fastgrad.kernels.cuda.builder import Launch
 from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.cores import FIRST
 from fastgrad.kernels.cuda.frames import view
+from fastgrad.native.base.pipeline import IDLE, Remembering
 from fastgrad.native.build.collector import collector_off
 from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.contracts.cuda import MANY, MANY_PARAMETERS
@@ -89,7 +90,7 @@ def _function(kernel: Any, dtype: int, layout_class: int, knows_bfloat16: bool) 
 def _ptx(function: Any, launch: Launch, blocks: int, architecture: str) -> str:
     """The PTX of a kernel of which a multiprocessor has room for so many blocks."""
     signature, bounds = types.void(*[types.int64] * launch.parameters), (launch.threads, blocks)
-    with _without_device():
+    with _without_device(), mock.patch.object(compiler, "CUDACompiler", _Compiler):
         ptx, _ = cuda.compile(
             function, signature, device=False, abi="numba", cc=_capability(architecture), launch_bounds=bounds
         )
@@ -104,6 +105,20 @@ def _with_table(ptx: str, entry: str, launch: Launch) -> str:
     if found != 1:
         raise SystemError(f"kernel {entry}: there are {found} parameters {name}")
     return ptx.replace(hardware.TABLE, name)
+
+
+_IDLE = frozenset(step.__name__ for step in IDLE)  # numba-cuda has passes of its own by these names
+_resolved: dict[Any, Any] = {}
+
+
+class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
+    """numba-cuda's pipeline without what does nothing here, which remembers what it resolved: see the CPU's."""
+
+    def define_pipelines(self) -> list[Any]:
+        self.state.typingctx = Remembering(self.state.typingctx, _resolved)
+        [manager] = super().define_pipelines()
+        manager.passes = [(step, about) for step, about in manager.passes if step.__name__ not in _IDLE]
+        return [manager]
 
 
 class _Absent:

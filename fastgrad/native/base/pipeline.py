@@ -20,7 +20,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from fastgrad.native.base.lowered import number_of
 from fastgrad.native.base.raw_library import RawLibrary
 
-_IDLE = frozenset({
+IDLE = frozenset({
     untyped.WithLifting, untyped.InlineClosureLikes, untyped.MakeFunctionToJitFunction, untyped.InlineInlinables,
     untyped.FindLiterallyCalls, untyped.LiteralUnroll, untyped.LiteralPropagationSubPipelinePass,
     typed.InlineOverloads, typed.NopythonRewrites,
@@ -36,18 +36,17 @@ _LEFT_TO_LLVM = frozenset({
 
 AT_ONCE = 24  # modules
 
-_resolved: dict[Any, Any] = {}
 
-
-class _Remembering:
-    """A typing context that resolves each builtin function over each types once.
+class Remembering:
+    """A typing context that resolves each builtin function over each types once; `resolved` is what it remembers.
 
     Numba tries one template after the other for every ``+``. Nearly all of these questions were asked before: to
     remember the answers takes a seventh off the time.
     """
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, resolved: dict[Any, Any]) -> None:
         self._context = context
+        self._resolved = resolved
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -58,25 +57,27 @@ class _Remembering:
             return self._context.resolve_function_type(func, args, kws)
         if not any(template.prefer_literal for template in kind.templates):
             args = tuple(map(types.unliteral, args))
-        return _once((kind, args), lambda: self._context.resolve_function_type(func, args, kws))
+        return self._once((kind, args), lambda: self._context.resolve_function_type(func, args, kws))
 
     def resolve_getattr(self, kind: Any, name: str) -> Any:
         if isinstance(kind, types.Module):
             return self._context.resolve_getattr(kind, name)
-        return _once((kind, name), lambda: self._context.resolve_getattr(kind, name))
+        return self._once((kind, name), lambda: self._context.resolve_getattr(kind, name))
+
+    def _once(self, key: Any, resolve: Callable[[], Any]) -> Any:
+        found = self._resolved.get(key)
+        if found is None:
+            found = self._resolved[key] = resolve()
+        return found
 
 
-def _once(key: Any, resolve: Callable[[], Any]) -> Any:
-    found = _resolved.get(key)
-    if found is None:
-        found = _resolved[key] = resolve()
-    return found
+_resolved: dict[Any, Any] = {}
 
 
 class KernelCompiler(CompilerBase):  # type: ignore[misc]
     """Numba's nopython pipeline into a `RawLibrary`."""
 
-    left_out = _IDLE
+    left_out = IDLE
     noalias = False
     checked = False  # after each pass, which means to analyse the whole function again
 
@@ -85,7 +86,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         state.library = RawLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.home = state.func_id.modname
         state.flags.noalias = self.noalias
-        state.typingctx = _Remembering(state.typingctx)
+        state.typingctx = Remembering(state.typingctx, _resolved)
         manager = DefaultPassBuilder.define_nopython_pipeline(state)
         manager.passes = [(step, about) for step, about in manager.passes if step not in self.left_out]
         manager._ENFORCING = self.checked
@@ -98,7 +99,7 @@ class RuntimeCompiler(KernelCompiler):
     Their symbols are the same in every process, so that what was lowered in one fits what another one lowers.
     """
 
-    left_out = _IDLE | _LEFT_TO_LLVM
+    left_out = IDLE | _LEFT_TO_LLVM
 
     def compile_extra(self, function: Any) -> Any:
         state = self.state
