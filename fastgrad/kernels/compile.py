@@ -16,6 +16,7 @@ from fastgrad import flags
 from fastgrad.kernels.keys import by_value
 from fastgrad.kernels.programs import APPLY, Program
 from fastgrad.native.build import cache
+from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.build.loader import load_object
 from fastgrad.native.contracts.element_types import DTYPES
 from fastgrad.native.contracts.frame import REPORT
@@ -89,6 +90,7 @@ def unit(kernel: Any, dtype: int, layout_class: int) -> tuple[str, cache.Unit]:
     """The name of a kernel's unit, and the unit, from the cache or compiled now. It has one export, `symbol`."""
     name = unit_name(kernel, dtype, layout_class)
 
+    @Uninterrupted()  # formulas are compiled where their kernel is built
     def compile_now() -> bytes:
         from fastgrad.native.base.intrinsics import CASTS
         from fastgrad.native.build.compiler import compile_unit
@@ -122,6 +124,7 @@ def compile_fused(program: Program, kernels: Mapping[str, Any]) -> int:
     """The address of a fused kernel in this process."""
     name = fused_name(program, kernels)
 
+    @Uninterrupted()
     def compile_now() -> bytes:
         from fastgrad.native.build.compiler import compile_unit
         from fastgrad.native.contracts.entries import Export
