@@ -32,8 +32,9 @@ def function_at(arguments: str) -> Any:
         answer = builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
         return builder.sext(answer, _LL64)
 
-    # Numba reads the parameters of an intrinsic from its function.
+    # Numba reads the parameters of an intrinsic from its function; what tells it from others is in its cell.
     names = ", ".join(f"a{k}" for k in range(len(kinds)))
-    scope: dict[str, Any] = {"typed": (signature, emit)}
-    exec(f"def call(context, address, {names}):\n    return typed\n", scope)
-    return intrinsic(scope["call"])
+    scope: dict[str, Any] = {"__name__": __name__, "typed": {arguments: (signature, emit)}}
+    text = f"def call(context, address, {names}):\n        return typed[kinds]\n"
+    exec(f"def of(kinds):\n    {text}    return call\n", scope)
+    return intrinsic(scope["of"](arguments))
