@@ -34,10 +34,7 @@ FLOATS = pytest.mark.parametrize("dtype", [F32_DTYPE, F64_DTYPE], ids=str)
 WHERE_DTYPES = [np.dtype(t) for t in ("float32", "float64", "int64", "int32", "uint8", "bool")]
 INTEGERS = pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("int64", "int32", "uint8")], ids=str)
 
-pytestmark = [
-    pytest.mark.static,
-    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, of overflow and invalid values
-]
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and invalid values
 
 
 def words(space):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -234,21 +234,52 @@ def test_the_host_is_tuned_and_the_cache_knows_it(monkeypatch: pytest.MonkeyPatc
     assert len(keys) == 2
 
 
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Processor]:
+    """The processor that code is made for on one of another kind, for what the environment asks."""
+    here = llvm.FeatureMap({"avx": True, "avx2": True, "avx512f": False, "sse4a": False})
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: here)
+    monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "skylake")
+
+    def ask(**given: str) -> Processor:
+        for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in given.items():
+            monkeypatch.setenv(f"NUMBA_CPU_{name}", value)
+        return processors.host.__wrapped__()
+
+    return ask
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2"}, ("haswell", "+avx2")),
-        ({"NUMBA_CPU_NAME": "generic"}, ("generic", "")),
-        ({"NUMBA_CPU_FEATURES": ""}, (llvm.get_host_cpu_name(), "")),
+        ({}, ("skylake", "+avx,+avx2,-avx512f,-sse4a")),
+        ({"NAME": "generic"}, ("generic", "")),
+        ({"NAME": "haswell"}, ("haswell", "+avx,+avx2,-avx512f,-sse4a")),
+        ({"FEATURES": ""}, ("skylake", "")),
+        ({"FEATURES": "+avx,,+64bit"}, ("skylake", "+avx,+64bit")),
+        # A name stands for features, which code must not use where they are not.
+        ({"NAME": "znver4", "FEATURES": "+avx,-sse4a"}, ("znver4", "+avx,-sse4a,-avx512f")),
     ],
 )
-def test_another_processor_is_named(given, expected, monkeypatch: pytest.MonkeyPatch):
-    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(processors, "FULL_WIDTH", frozenset())
-    assert processors.host.__wrapped__() == expected
+def test_another_processor_is_named(given, expected, asked_for):
+    assert asked_for(**given) == expected
+
+
+@pytest.mark.parametrize("given", [{}, {"NAME": "znver4"}])
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ("+avx,+sse4a", r"asks for '\+sse4a', which this processor \(skylake\) lacks"),
+        ("avx2", "got 'avx2'; write each with its sign"),
+        ("+avx, ", "got ' '"),
+        ("+", r"got '\+'"),
+    ],
+)
+def test_what_the_processor_lacks_is_refused(features, message, given, asked_for):
+    with pytest.raises(RuntimeError, match=message):
+        asked_for(FEATURES=features, **given)
 
 
 def test_features():

@@ -349,6 +349,7 @@ def test_a_child_draws_whatever_other_threads_drew_when_it_was_forked():
 PRODUCTS = {
     "small": [(70, 33, 40), (33, 70, 500), (500, 70, 33), (5, 64, 2000), (300, 300, 5)],
     "large": [(700, 700, 700), (1000, 37, 1001), (257, 1290, 630)],
+    "whose last block is small": [(22, 394, 273), (454, 382, 112), (16, 300, 352)],
     "of few rows": [(2, 4100, 4200), (12, 2000, 4000), (15, 2203, 2857)],
 }
 

@@ -37,9 +37,8 @@ def build(
 
     `moved` are operands, and the result, by names, whose elements are taken for those of another dtype.
     """
-    names = [
-        f"x{k}" for k in range(len(kernel.inputs))
-    ]  # the same for all kernels, which share what they make
+    # The same for all kernels, which share what is made of a text.
+    names = [f"x{k}" for k in range(len(kernel.inputs))]
     formula, elements, result = formula_of(kernel, dtype, layout_class, moved)
     more = _further(kernel, dtype, elements)
     if layout_class in (FLAT, INPLACE):

@@ -49,7 +49,7 @@ os.register_at_fork(
     after_in_child=lambda: ctypes.memset(_TURN, 0, ctypes.sizeof(_TURN))
 )  # whose threads are gone
 ALONE = 1 << 18
-"""Multiply-adds up to which BLAS uses one thread by itself."""
+"""Multiply-adds up to which BLAS uses one thread by itself; one of complex numbers is four."""
 
 
 def find_blas() -> tuple[str, ...] | None:
@@ -312,7 +312,7 @@ def _blas_of_pairs(symbol: str, dtype: int, begin: Any, end: Any) -> Callable[..
     def product(ta, tb, m, n, k, a, lda, b, ldb, accumulate, c, ldc):  # type: ignore[no-untyped-def]
         alpha, beta = pointer(address_of(words(stack_small()))), pointer(address_of(words(stack_small())))
         alpha[0], beta[0] = constant(1), constant(1 if accumulate else 0)
-        large = m * n * k > ALONE
+        large = 4 * m * n * k > ALONE
         if large:
             begin()
         gemm(

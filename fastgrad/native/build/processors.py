@@ -51,13 +51,40 @@ def named(name: str, features: str) -> Processor:
 def host() -> Processor:
     """The processor that code is made for: the one that this runs on, with all its features.
 
-    As for all code of Numba's, ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name another one.
+    As for all code of Numba's, ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name another one. A name stands for
+    features, too: those that this one lacks are taken out.
+
+    Raises
+    ------
+    RuntimeError
+        If the features are not written as LLVM's, or this processor lacks one of them.
     """
     name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    here = llvm.get_host_cpu_features()
+    if name is not None and name.lower() == "generic" and features is None:
+        return named(name, "")
     if features is None:
-        generic = name is not None and name.lower() == "generic"  # which means no features
-        features = "" if generic else llvm.get_host_cpu_features().flatten()
+        features = here.flatten()
+    else:
+        asked = [feature for feature in features.split(",") if feature]
+        _check_features(asked, here)
+        lacking = [f"-{f}" for f, has in sorted(here.items()) if not has] if name else []
+        features = ",".join([*asked, *(f for f in lacking if f not in asked)])
     return named(name or llvm.get_host_cpu_name(), features)
+
+
+def _check_features(asked: list[str], here: dict[str, bool]) -> None:
+    for feature in asked:
+        if feature[0] not in "+-" or not feature[1:].strip():
+            raise RuntimeError(
+                f"NUMBA_CPU_FEATURES: expected features as in '+avx2,-avx512f', got {feature!r}; "
+                "write each with its sign, or unset the variable"
+            )
+        if feature[0] == "+" and here.get(feature[1:]) is False:
+            raise RuntimeError(
+                f"NUMBA_CPU_FEATURES asks for {feature!r}, which this processor ({llvm.get_host_cpu_name()}) lacks; "
+                "leave it out, or unset the variable"
+            )
 
 
 def is_arm() -> bool:
