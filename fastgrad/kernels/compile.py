@@ -25,8 +25,8 @@ from fastgrad.native.contracts.frames.hooks import HOOK as FRAME_OF_HOOKS
 
 # What every kernel is made with; the modules that its builder imports come besides, and of `kernels` theirs.
 _COMMON = (
-    "native/base/intrinsics.py", "native/base/pipeline.py", "native/build/compiler.py",
-    "native/build/machine_code.py",
+    "native/base/intrinsics.py", "native/base/pipeline.py", "native/base/single_assignment.py",
+    "native/base/raw_library.py", "native/build/compiler.py", "native/build/machine_code.py",
     "native/contracts/limits.py", "native/contracts/record.py", "native/contracts/element_types.py",
 )  # fmt: skip
 _IMPORT = re.compile(

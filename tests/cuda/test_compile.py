@@ -99,8 +99,8 @@ STRIDES = ("assign", "exp", "add", "where", "clamp", "clamp_dx", "copy_from_8", 
 def representatives() -> list[Cell]:
     """Each kernel for one dtype; of formulas, which differ in nothing else, few in other layouts.
 
-    The largest kernels come first, each architecture by itself, so that no test takes minutes; others that have code
-    in common are neighbours.
+    The largest kernels come first, so that nobody waits for them at the end; others that have code in common are
+    neighbours.
     """
     found = []
     for kernel in mine():
@@ -120,9 +120,7 @@ def representatives() -> list[Cell]:
     found += [(name, dtype, STRIDED, ("sm_90",)) for name in ("add", "copy_from_10") for dtype in COMPLEX]
     found += [(name, COMPLEX128, FLAT, ("sm_90",)) for name in ("fft", "ifft", "irfft")]
     found += [(name, UINT8, form, ARCHITECTURES) for name in OF_BYTES for form in (FLAT, STRIDED)]
-    large = [cell for cell in found if ROWS[cell[0]].builder in LARGEST]
-    apart = [(*cell[:3], (architecture,)) for cell in large for architecture in cell[3]]
-    return sorted({*found} - {*large} | {*apart}, key=_order)
+    return sorted({*found}, key=_order)
 
 
 def _order(cell: Cell) -> Any:

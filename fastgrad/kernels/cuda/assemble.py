@@ -13,6 +13,8 @@ from unittest import mock
 import numpy as np
 from numba import cuda
 from numba.cuda import compiler, dispatcher, types
+from numba.cuda.core import untyped_passes
+from numba.cuda.core.compiler_machinery import register_pass
 
 from fastgrad.kernels.cuda import hardware
 from fastgrad.kernels.cuda.builder import Launch
@@ -20,12 +22,16 @@ from fastgrad.kernels.cuda.compile import body_of
 from fastgrad.kernels.cuda.cores import FIRST
 from fastgrad.kernels.cuda.frames import view
 from fastgrad.native.base.pipeline import IDLE, Remembering
+from fastgrad.native.base.single_assignment import quick
 from fastgrad.native.build.collector import collector_off
 from fastgrad.native.build.interrupts import Uninterrupted
 from fastgrad.native.contracts.cuda import MANY, MANY_PARAMETERS
 
 _SPILLED = re.compile(r"(\d+) bytes spill stores")
+_FAMILIES = ("sm_80", "sm_100")
 _ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+_UNUSED = re.compile(r"^\.common .*NumbaEnv.*\n", re.M)
+"""Memory that numba-cuda declares for each function, for code that raises; each time in another order."""
 
 
 # What numba-cuda otherwise loads when it compiles for the first time. Its version 0.30 asks NumPy for a name that is
@@ -59,7 +65,7 @@ def assembled(kernel: Any, dtype: int, layout_class: int, architecture: str) -> 
     entry = "fastgrad_" + re.sub(r"\W", "_", kernel.name)
     blocks, spilled = max(1, resident // launch.threads), True
     while spilled:  # an assembler may need more registers than another: there is room for fewer blocks then
-        ptx = _ptx(function, launch, blocks, architecture)
+        ptx = _ptx(function, launch, blocks, _family(architecture))
         ptx = ptx.replace(_ENTRY.findall(ptx)[0], entry)
         if launch.kind == MANY:
             ptx = _with_table(ptx, entry, launch)
@@ -87,14 +93,15 @@ def _function(kernel: Any, dtype: int, layout_class: int, knows_bfloat16: bool) 
     return scope["kernel"], launch, body.resident
 
 
+@functools.lru_cache(maxsize=2)
 def _ptx(function: Any, launch: Launch, blocks: int, architecture: str) -> str:
-    """The PTX of a kernel of which a multiprocessor has room for so many blocks."""
+    """The PTX of a kernel of which a multiprocessor has room for so many blocks; kept for the next architecture."""
     signature, bounds = types.void(*[types.int64] * launch.parameters), (launch.threads, blocks)
     with _without_device(), mock.patch.object(compiler, "CUDACompiler", _Compiler):
         ptx, _ = cuda.compile(
             function, signature, device=False, abi="numba", cc=_capability(architecture), launch_bounds=bounds
         )
-    return str(ptx).replace("\0", "")
+    return _UNUSED.sub("", str(ptx).replace("\0", ""))
 
 
 def _with_table(ptx: str, entry: str, launch: Launch) -> str:
@@ -108,16 +115,21 @@ def _with_table(ptx: str, entry: str, launch: Launch) -> str:
 
 
 _IDLE = frozenset(step.__name__ for step in IDLE)  # numba-cuda has passes of its own by these names
+_QUICK = {untyped_passes.ReconstructSSA: quick(untyped_passes.ReconstructSSA, register_pass)}
 _resolved: dict[Any, Any] = {}
 
 
 class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
-    """numba-cuda's pipeline without what does nothing here, which remembers what it resolved: see the CPU's."""
+    """numba-cuda's pipeline without what does nothing here, with quick passes, which remembers what it resolved: see
+    the CPU's.
+    """
 
     def define_pipelines(self) -> list[Any]:
         self.state.typingctx = Remembering(self.state.typingctx, _resolved)
         [manager] = super().define_pipelines()
-        manager.passes = [(step, about) for step, about in manager.passes if step.__name__ not in _IDLE]
+        manager.passes = [
+            (_QUICK.get(step, step), about) for step, about in manager.passes if step.__name__ not in _IDLE
+        ]
         return [manager]
 
 
@@ -140,6 +152,12 @@ def _capability(architecture: str) -> tuple[int, int]:
     """The numbers of an architecture: (9, 0) of ``sm_90``."""
     number = int(architecture.removeprefix("sm_"))
     return number // 10, number % 10
+
+
+def _family(architecture: str) -> str:
+    """The first architecture of those for which the compiler makes the same PTX; the assembler tells them apart."""
+    before = [first for first in _FAMILIES if _capability(first) <= _capability(architecture)]
+    return before[-1] if before else architecture
 
 
 def _cubin(ptx: str, architecture: str) -> tuple[bytes, str]:
