@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 import fastgrad as fg
 from fastgrad.autograd.gradcheck import gradcheck, gradgradcheck
+from fastgrad.kernels.cpu.lapack import need_lapack
 
 L = fg.linalg
 
@@ -159,6 +162,31 @@ def test_first_and_second_derivatives():
         assert gradgradcheck(function, inputs), k
 
 
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 5, 4)], ids=str)
+@pytest.mark.parametrize("parts", [False, True], ids=["real", "complex"])
+@pytest.mark.parametrize("deficient", [False, True])
+def test_gradients_of_least_squares_are_those_of_pseudo_inverses(driver, shape, parts, deficient):
+    def matrix(*size: int, seed: int) -> Any:
+        x = random(*size, seed=seed)
+        return fg.complex(x, random(*size, seed=seed + 1)) if parts else x
+
+    a, b = matrix(*shape, seed=0), matrix(*shape[:-1], 2, seed=2).requires_grad_()
+    if deficient:
+        if driver == "gels":
+            pytest.skip("it is for matrices of full rank")
+        a[..., 0, :] = a[..., 1, :]
+        a[..., :, 0] = a[..., :, 1]
+    a.requires_grad_()
+    rule = matrix(*shape[:-2], shape[-1], 2, seed=4)
+    found = [
+        fg.autograd.grad((rule * x).sum().abs(), (a, b))
+        for x in (L.lstsq(a, b, driver=driver).solution, L.pinv(a) @ b)
+    ]
+    for ours, theirs in zip(*found, strict=True):
+        assert fg.allclose(ours, theirs, rtol=1e-9, atol=1e-10)
+
+
 def test_a_third_derivative_of_a_determinant():
     x, v = random(3, 3, grad=True), random(3, 3, seed=1)
 
@@ -167,6 +195,34 @@ def test_a_third_derivative_of_a_determinant():
         return fg.autograd.grad((g * v).sum(), y, create_graph=True)[0]
 
     assert gradcheck(second, (x,))
+
+
+def test_lapack_works_with_one_thread_of_blas():
+    """Which would divide small matrices as well, and others among more threads; NumPy gets back what it had."""
+    get, put = (llvm.address_of_symbol(symbol) for symbol in need_lapack()[2:4])
+    get, put = ctypes.CFUNCTYPE(ctypes.c_int)(get), ctypes.CFUNCTYPE(None, ctypes.c_int)(put)
+    before = get()
+    x = random(3, 64, 64)
+    x = fg.complex(x, random(3, 64, 64, seed=1))
+    x = x @ x.mH
+    found: list[set[bytes]] = []
+    try:
+        for count in (1, 2, 4):
+            put(count)
+            results = (
+                L.cholesky(x),
+                L.inv(x),
+                *L.eigh(x),
+                *L.svd(x),
+                *L.qr(x),
+                L.pinv(x),
+                L.lstsq(x, x).solution,
+            )
+            assert get() == count
+            found.append({r.resolve_conj().numpy().tobytes() for r in results})
+    finally:
+        put(before)
+    assert found[0] == found[1] == found[2]
 
 
 def test_equal_values_leave_no_nan():

@@ -51,8 +51,9 @@ UPPER, LOWER, NOT_UNIT, UNIT, LEFT = 121, 122, 131, 132, 141
 M, N, K, LDA, LDB, LDC, LWORK, LIWORK, INFO, JOB, UPLO, SIDE, TRANS, RANK, RCOND, LRWORK, QUERY = range(17)
 arguments = stack_words(20)
 WORD = 8  # bytes
-ALONE = 1 << 12
-"""Elements of a matrix up to which BLAS uses one thread by itself."""
+ALONE = 63
+"""Elements of a matrix up to which BLAS uses one thread by itself: from 8 rows and columns on it may divide what LAPACK
+asks it for, and wait for threads that have no core."""
 BLOCK = 16  # rows and columns of a block that is transposed at a time
 
 
