@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import random
@@ -17,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import settings
+
+from tests.collecting import collect
 
 sys.path.insert(0, str(Path(__file__).parent))  # op_cases and op_testing, in every import mode
 pytest.register_assert_rewrite("op_testing")
@@ -71,9 +72,7 @@ def runtime() -> ModuleType | None:
         return None
     import fastgrad
 
-    # What exists by now stays: later collections need not look at it, and take a hundredth of the time.
-    gc.collect()
-    gc.freeze()
+    collect()
     smallest_parts()
     compiled_passes()
     recorded_rules()
@@ -154,7 +153,7 @@ def nothing_leaks(request: pytest.FixtureRequest, runtime: ModuleType | None) ->
         return
     after = runtime.debug.live()
     if after != before:  # cycles may wait for the collector, also such of earlier tests
-        gc.collect()
+        collect()
         after = runtime.debug.live()
     if after != before:
         before = {name: n + max(kept().get(name, 0) - tables.get(name, 0), 0) for name, n in before.items()}
@@ -166,10 +165,9 @@ _ran = itertools.count(1)
 
 
 def let_be_what_stays() -> None:
-    """Now and then: what earlier tests imported and compiled stays, so later collections need not look at it either."""
+    """Now and then: what earlier tests imported and compiled."""
     if next(_ran) % FREEZE_EVERY == 0:
-        gc.collect()
-        gc.freeze()
+        collect()
 
 
 def forget_last_failure() -> None:
@@ -178,7 +176,7 @@ def forget_last_failure() -> None:
     for name in kept:
         delattr(sys, name)
     if kept:
-        gc.collect()
+        collect()
 
 
 @pytest.fixture

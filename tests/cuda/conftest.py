@@ -8,6 +8,7 @@ import pytest
 
 import fastgrad as fg
 from fastgrad.cuda import later
+from tests.collecting import collect
 from tests.cuda.fake_driver import FakeDriver, attached
 from tests.cuda.steps import settle
 
@@ -26,7 +27,7 @@ def driver():
 def all_is_done(driver):
     """A test leaves no work, no stream and no memory in the hands of others behind."""
     yield
-    gc.collect()
+    collect()
     fg.cuda.synchronize(0)
     fg.cuda.synchronize(1)
     assert not later._waiting
@@ -39,7 +40,7 @@ def all_is_done(driver):
 def no_graphs_are_left(driver):
     """A test leaves no graph, no capture and no pool behind."""
     yield
-    gc.collect()
+    collect()
     fg.cuda.synchronize(0)
     fg.cuda.synchronize(1)
     settle()
