@@ -124,17 +124,20 @@ def _least_squares(of_pairs: bool) -> tuple[MatrixOp, MatrixOp]:
         saved_as="self b -> solution rank singular_values info work", node="LinalgLstsqBackward0",
     )  # fmt: skip
 
-    # The matrices are m by n; `m` here is the number of rows. What is multiplied by a pseudo-inverse is a solution.
-    def of_right_side(g, a, batch, m, n, k, least, method, rcond, room):
-        return lstsq.first_of((turn(a), g), batch, n, m, k, least, method, rcond, room)
+    def pinv_of(a, batch, rows, columns, room):
+        return pinv.first_of((a, None, None), batch, rows, columns, 0, room)
 
-    def of_matrix(g, y, a, b, batch, m, n, k, least, method, rcond, room):
-        """As `_of_pinv`, where each product has a factor with k columns: the residual, or another solution."""
-        v = lstsq.first_of((turn(a), g), batch, n, m, k, least, method, rcond, room)
-        of_v = lstsq.first_of((a, v), batch, m, n, k, least, method, rcond, room)
-        of_y = lstsq.first_of((turn(a), y), batch, n, m, k, least, method, rcond, room)
-        tall, wide = times(b - times(a, y), turn(of_v)), times(of_y, turn(g - times(turn(a), v)))
+    # The matrices are m by n; `m` here is the number of rows.
+    def of_matrix(g, y, a, b, batch, m, n, room):
+        """As `_of_pinv` of the gradient times b, where each product has a factor with few columns."""
+        p = pinv_of(a, batch, m, n, room)
+        v = times(turn(p), g)
+        tall = times(b - times(a, y), turn(times(p, v)))
+        wide = times(turn(p), y, turn(g - times(turn(a), v)))
         return tall + wide - times(v, turn(y))
+
+    def of_right_side(g, a, batch, m, n, room):
+        return times(turn(pinv_of(a, batch, m, n, room)), g)
 
     pinv.vjp("a")(lambda g, y, a: _of_pinv(g, y, a, turn))
     lstsq.vjp("a")(of_matrix)

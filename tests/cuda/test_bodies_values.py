@@ -82,7 +82,7 @@ PROGRAMS = {
     "eigh": (lambda x, y: fg.linalg.eigh(positive(x)).eigenvectors.square() @ y, {"eigh"}),
     "svd": (lambda x, y: fg.linalg.svd(x * y, full_matrices=False).U.square(), {"svd"}),
     "pinv": (lambda x, y: fg.linalg.pinv(well(x, y)[:, :3]), {"pinv"}),
-    "lstsq": (lambda x, y: fg.linalg.lstsq(well(x, y), y).solution, {"least_squares"}),
+    "lstsq": (lambda x, y: fg.linalg.lstsq(well(x, y), y).solution, {"least_squares", "pinv"}),
     "det": (lambda x, y: fg.linalg.det(well(x, y)), {"determinant", "cofactors"}),
     "matrix_exp": (lambda x, y: fg.linalg.matrix_exp(x @ y.mT), {"exponential", "exponential_derivative"}),
     **{f"scatter_reduce {how}": (reduced(how), {kernel}) for how, kernel in SCATTERING.items()},

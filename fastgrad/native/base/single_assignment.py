@@ -140,9 +140,8 @@ class _Variable:
         self.name, self.blocks, self.graph, self.numba = name, blocks, graph, numba
         self.joining = joining  # blocks that are reached by several assignments
         self.joins: dict[int, Any] = {}  # of each such block, as far as it is read: what Numba calls phi
-        self.targets: dict[int, list[tuple[int, Any]]] = defaultdict(
-            list
-        )  # of each block: where, and the new name
+        # Of each block: where something is assigned, and the new name.
+        self.targets: dict[int, list[tuple[int, Any]]] = defaultdict(list)
         self.scope = next(iter(blocks.values())).scope
 
     def rename(self, places: list[_Place]) -> None:
